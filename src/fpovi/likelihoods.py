@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Likelihoods p(y | f), for one particle: f is ``(B, k)``, y ``(B, m)``, and so is every density.
+
+A noise scale is kept as ``rho`` with :math:`\sigma = \log(1 + e^\rho)`; it starts at .5 (targets are expected in
+standardised units) and has an inverse-gamma prior on the standard deviation itself.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.scipy import stats
+from jaxtyping import Array, Float, Int
+
+from fpovi.types import Key, Likelihood, PyTree, Scalar
+
+NO_PARAMS: tuple[()] = ()
+
+
+def inverse_gamma_log_prob(value: Array, shape: float = 1.0, scale: float = 0.1) -> Array:
+    r""":math:`\alpha\log\beta - \log\Gamma(\alpha) - (\alpha+1)\log\sigma - \beta/\sigma`."""
+    constant = shape * jnp.log(scale) - jax.scipy.special.gammaln(shape)
+    return constant - (shape + 1) * jnp.log(value) - scale / value
+
+
+def _softplus_inverse(value: float) -> Array:
+    return jnp.log(jnp.expm1(jnp.asarray(value)))
+
+
+class _Noise:
+    """Where σ comes from: a fixed number, or a learned ``rho``."""
+
+    def __init__(self, fixed: float | None, start: float):
+        for name, value in (("noise_scale", fixed), ("start", start)):
+            if value is not None and not value > 0:
+                raise ValueError(f"{name}={value} must be positive")
+        self.fixed, self.start = fixed, start
+
+    def init(self) -> PyTree:
+        return NO_PARAMS if self.fixed is not None else _softplus_inverse(self.start)
+
+    def scale(self, params: PyTree) -> Scalar:
+        return jnp.asarray(self.fixed) if self.fixed is not None else jax.nn.softplus(params)
+
+    def log_prior(self, params: PyTree) -> Scalar:
+        return jnp.zeros(()) if self.fixed is not None else inverse_gamma_log_prob(self.scale(params))
+
+
+def _location_scale(
+    noise: _Noise,
+    log_pdf: Callable[[Array], Array],
+    cdf: Callable[[Array], Array],
+    draw: Callable[[Key, tuple[int, ...]], Array],
+    unit_variance: float,
+    shared: bool,
+) -> Likelihood:
+    """y = f + σ·ε with ε from a standard distribution."""
+    scale = noise.scale
+
+    return Likelihood(
+        init=noise.init,
+        canonical=lambda outputs: outputs,
+        log_prob=lambda params, f, y: log_pdf((y - f) / scale(params)) - jnp.log(scale(params)),
+        log_prior=noise.log_prior,
+        mean=lambda params, f: f,
+        variance=lambda params, f: jnp.full_like(f, unit_variance) * scale(params) ** 2,
+        sample=lambda key, params, f: f + scale(params) * draw(key, f.shape),
+        cdf=lambda params, f, y: cdf((y - f) / scale(params)),
+        noise=scale,
+        width=lambda m: m,
+        shared=shared,
+    )
+
+
+def gaussian(noise_scale: float | None = None, shared: bool = False, start: float = 0.5) -> Likelihood:
+    r""":math:`y \sim \mathcal N(f, \sigma^2)`.
+
+    σ is ``noise_scale`` if given, else learned: one per particle, or with ``shared`` one for all of them.
+
+    >>> normal = gaussian(noise_scale=1.0)
+    >>> float(normal.log_prob(normal.init(), jnp.zeros((1, 1)), jnp.zeros((1, 1)))[0, 0])  # -log √(2π)
+    -0.9189...
+    """
+    noise = _Noise(noise_scale, start)
+    return _location_scale(noise, stats.norm.logpdf, stats.norm.cdf, jax.random.normal, 1.0, shared)
+
+
+def student_t(
+    df: float = 4.0, noise_scale: float | None = None, shared: bool = False, start: float = 0.5
+) -> Likelihood:
+    r""":math:`y \sim f + \sigma\, t_\nu`: a Gaussian's shoulders with heavy tails; ``df`` is ν, above 2."""
+    if not df > 2:
+        raise ValueError(f"df={df} must be above 2, or the variance does not exist")
+    noise = _Noise(noise_scale, start)
+    draw = lambda key, shape: jax.random.t(key, df, shape)  # noqa: E731
+    log_pdf = lambda z: stats.t.logpdf(z, df)  # noqa: E731
+    return _location_scale(noise, log_pdf, lambda z: _student_cdf(z, df), draw, df / (df - 2), shared)
+
+
+def _student_cdf(z: Array, df: float) -> Array:
+    tail = 0.5 * jax.scipy.special.betainc(df / 2, 0.5, df / (df + z**2))
+    return jnp.where(z > 0, 1 - tail, tail)
+
+
+def heteroscedastic(floor: float = 1e-3) -> Likelihood:
+    r""":math:`y \sim \mathcal N(f_{1..m}, \sigma(f_{m+1..2m})^2)`, σ = floor + softplus: noise that depends on x."""
+
+    def split(f: Float[Array, "B k"]) -> tuple[Array, Array]:
+        mean, raw = jnp.split(f, 2, axis=-1)
+        return mean, floor + jax.nn.softplus(raw)
+
+    def sample(key: Key, params: PyTree, f: Array) -> Array:
+        mean, scale = split(f)
+        return mean + scale * jax.random.normal(key, mean.shape)
+
+    return Likelihood(
+        init=lambda: NO_PARAMS,
+        canonical=lambda outputs: outputs,
+        log_prob=lambda params, f, y: stats.norm.logpdf(y, *split(f)),
+        log_prior=lambda params: jnp.zeros(()),
+        mean=lambda params, f: split(f)[0],
+        variance=lambda params, f: split(f)[1] ** 2,
+        sample=sample,
+        cdf=lambda params, f, y: stats.norm.cdf(y, *split(f)),
+        noise=lambda params: jnp.zeros(()),
+        width=lambda m: 2 * m,
+    )
+
+
+def _without_noise(
+    log_prob: Callable[[PyTree, Array, Array], Array],
+    mean: Callable[[PyTree, Array], Array],
+    variance: Callable[[PyTree, Array], Array],
+    sample: Callable[[Key, PyTree, Array], Array],
+    cdf: Callable[[PyTree, Array, Array], Array],
+    canonical: Callable[[Array], Array] = lambda outputs: outputs,
+) -> Likelihood:
+    return Likelihood(
+        init=lambda: NO_PARAMS,
+        canonical=canonical,
+        log_prob=log_prob,
+        log_prior=lambda params: jnp.zeros(()),
+        mean=mean,
+        variance=variance,
+        sample=sample,
+        cdf=cdf,
+        noise=lambda params: jnp.zeros(()),
+        width=lambda m: m,
+    )
+
+
+def categorical() -> Likelihood:
+    r"""Classes 0…k−1 with :math:`f = \log\mathrm{softmax}(\text{outputs})`, so that f is identified.
+
+    y is ``(B, 1)`` of integers. ``mean`` is the vector of class probabilities and ``cdf`` is cumulative over classes.
+    """
+
+    def log_prob(params: PyTree, f: Float[Array, "B k"], y: Int[Array, "B 1"]) -> Float[Array, "B 1"]:
+        return jnp.take_along_axis(f, y, axis=-1)
+
+    def cdf(params: PyTree, f: Float[Array, "B k"], y: Int[Array, "B 1"]) -> Float[Array, "B 1"]:
+        return jnp.take_along_axis(jnp.cumsum(jnp.exp(f), axis=-1), y, axis=-1)
+
+    return _without_noise(
+        log_prob=log_prob,
+        mean=lambda params, f: jnp.exp(f),
+        variance=lambda params, f: jnp.exp(f) * (1 - jnp.exp(f)),
+        sample=lambda key, params, f: jax.random.categorical(key, f)[..., None],
+        cdf=cdf,
+        canonical=jax.nn.log_softmax,
+    )
+
+
+def bernoulli() -> Likelihood:
+    r""":math:`p(y=1) = \mathrm{sigmoid}(f)`, y in {0, 1}, any number of independent targets."""
+    probability = lambda params, f: jax.nn.sigmoid(f)  # noqa: E731
+    return _without_noise(
+        log_prob=lambda params, f, y: y * jax.nn.log_sigmoid(f) + (1 - y) * jax.nn.log_sigmoid(-f),
+        mean=probability,
+        variance=lambda params, f: jax.nn.sigmoid(f) * jax.nn.sigmoid(-f),
+        sample=lambda key, params, f: jax.random.bernoulli(key, jax.nn.sigmoid(f)).astype(f.dtype),
+        cdf=lambda params, f, y: jnp.where(y < 0, 0.0, jnp.where(y < 1, jax.nn.sigmoid(-f), 1.0)),
+    )
+
+
+def poisson() -> Likelihood:
+    r"""Counts with rate :math:`e^f`."""
+    rate = lambda params, f: jnp.exp(f)  # noqa: E731
+    return _without_noise(
+        log_prob=lambda params, f, y: y * f - jnp.exp(f) - jax.scipy.special.gammaln(y + 1),
+        mean=rate,
+        variance=rate,
+        sample=lambda key, params, f: jax.random.poisson(key, jnp.exp(f)).astype(f.dtype),
+        cdf=lambda params, f, y: jnp.where(
+            y < 0, 0.0, jax.scipy.special.gammaincc(jnp.floor(jnp.maximum(y, 0)) + 1, jnp.exp(f))
+        ),
+    )
+
+
+LIKELIHOODS = {
+    "gaussian": gaussian,
+    "heteroscedastic": heteroscedastic,
+    "student_t": student_t,
+    "categorical": categorical,
+    "bernoulli": bernoulli,
+    "poisson": poisson,
+}

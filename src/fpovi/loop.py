@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop: a step repeated in one compiled program, watched from outside now and then."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from fpovi.batches import check_batch_size, epoch_order, take
+from fpovi.inference import Algorithm, Info, State
+from fpovi.types import Batch, DivergedError, Key
+
+DEFAULT_CHUNK = 1000
+
+
+class Run(NamedTuple):
+    """Where a run ended, and the Info of each of its steps, stacked."""
+
+    state: State
+    history: Info
+
+
+def run(
+    key: Key,
+    algorithm: Algorithm,
+    state: State,
+    data: Batch,
+    num_steps: int,
+    *,
+    batch_size: int | None = None,
+    chunk_size: int = DEFAULT_CHUNK,
+    watch: Callable[[State, Info], bool | None] | None = None,
+) -> Run:
+    """Take ``num_steps`` steps from ``state``.
+
+    One program is traced and compiled for the whole run, and used again for other data of the same shape. Every
+    step's randomness comes from ``key`` and the number of the step, so a run cut in two ends where the whole does,
+    bit for bit.
+
+    Args:
+        key: the same key gives the same result.
+        algorithm, state: what to repeat, and ``algorithm.init(key, n)`` or the state of an earlier run.
+        data: all rows, from :func:`~fpovi.batches.make_batch`.
+        num_steps: how many steps to take.
+        batch_size: rows per step, reshuffled every epoch; all of them by default.
+        chunk_size: steps between two looks from outside.
+        watch: called after each chunk with the state and the chunk's history; a true answer ends the run.
+
+    Raises:
+        DivergedError: when a step is not finite; it carries the last finite particles.
+    """
+    if num_steps < 1 or chunk_size < 1:
+        raise ValueError(f"num_steps={num_steps} and chunk_size={chunk_size} must be at least 1")
+    size = check_batch_size(data.x.shape[0] if batch_size is None else batch_size, data.x.shape[0])
+    histories, first = [], int(state.step)
+    end = first + num_steps
+    while first < end:
+        until = min(first + chunk_size, end)
+        state, history = _chunk(algorithm, size, min(chunk_size, num_steps), key, state, data, jnp.asarray(until))
+        history = jax.tree.map(lambda leaf, rows=until - first: np.asarray(leaf[:rows]), history)
+        histories.append(history)
+        _raise_if_diverged(state, history, first)
+        if watch is not None and watch(state, history):
+            break
+        first = until
+    return Run(state, jax.tree.map(lambda *chunks: np.concatenate(chunks), *histories))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _chunk(
+    algorithm: Algorithm, size: int, length: int, key: Key, state: State, data: Batch, until: Int[Array, ""]
+) -> tuple[State, Info]:
+    """Steps ``state.step`` … ``until``; the history has ``length`` rows, of which those taken are filled."""
+    rows = data.x.shape[0]
+    batches = -(-rows // size)
+    key_order, key_steps = jax.random.split(key)
+    first = state.step
+
+    def batch_at(step: Array, order: Array) -> tuple[Batch, Array]:
+        if size == rows:
+            return data, order
+        position = step % batches
+        order = jax.lax.cond(
+            position == 0, lambda: epoch_order(key_order, step // batches, rows, size), lambda: order
+        )
+        fresh = position * size + jnp.arange(size) < rows
+        return take(data, order[position], fresh), order
+
+    def body(step: Array, carry: tuple[State, Array, Info]) -> tuple[State, Array, Info]:
+        state, order, history = carry
+        batch, order = batch_at(step, order)
+        state, info = algorithm.step(jax.random.fold_in(key_steps, step), state, batch)
+        history = jax.tree.map(lambda all, one: all.at[step - first].set(one), history, info)
+        return state, order, history
+
+    # a run may resume in the middle of an epoch
+    order = epoch_order(key_order, first // batches, rows, size) if size < rows else jnp.zeros(())
+    _, info = jax.eval_shape(algorithm.step, key, state, jax.eval_shape(batch_at, first, order)[0])
+    history = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), info)
+    state, _, history = jax.lax.fori_loop(first, until, body, (state, order, history))
+    return state, history
+
+
+def _raise_if_diverged(state: State, history: Info, first: int) -> None:
+    if np.all(history.finite):
+        return
+    step = int(np.argmin(history.finite))
+    before = max(step - 1, 0)
+    hint = (
+        "lower the optimiser's learning rate, raise the prior's jitter or floor, or clip the updates "
+        f"(a step earlier: velocity {history.velocity_norm[before]:.3g}, prior {history.prior_norm[before]:.3g}, "
+        f"likelihood {history.likelihood_norm[before]:.3g}, noise {history.noise[before]:.3g})"
+    )
+    raise DivergedError(first + step, state.particles, hint)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks with a weight prior: our ``mlp``, and adapters for a user's Equinox or Flax module.
+
+All are written for one particle. The scales of the prior live in one :class:`~fpovi.types.Scales` record, which
+the infinite-width prior of the same network reads too.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fpovi.types import Architecture, Key, Network, PyTree, Scales
+
+LeafStd = Callable[[Array], float]
+
+
+def fan_in_scales(sizes: Sequence[int], weight: float = 1.0, bias: float = 1.0) -> Scales:
+    """W ~ N(0, weight/n_in), b ~ N(0, bias) in every layer: the scales under which widths do not matter."""
+    layers = jnp.ones(len(sizes) - 1)
+    return Scales(jnp.ones(sizes[0]), weight * layers, bias * layers, jnp.asarray(0.5))
+
+
+def fan_out_scales(sizes: Sequence[int]) -> Scales:
+    """W and b ~ N(0, 1/n_out) in every layer: the prior of the experiments of Wang et al. (2019)."""
+    n_in, n_out = jnp.asarray(sizes[:-1], float), jnp.asarray(sizes[1:], float)
+    return Scales(jnp.ones(sizes[0]), n_in / n_out, 1 / n_out, jnp.asarray(0.5))
+
+
+def standard_normal_scales(sizes: Sequence[int]) -> Scales:
+    """W and b ~ N(0, 1) in every layer."""
+    n_in = jnp.asarray(sizes[:-1], float)
+    return Scales(jnp.ones(sizes[0]), n_in, jnp.ones_like(n_in), jnp.asarray(0.5))
+
+
+class MLP(eqx.Module):
+    """The weights of a multilayer perceptron, layer by layer."""
+
+    weights: tuple[Float[Array, "_ _"], ...]
+    biases: tuple[Float[Array, " _"], ...]
+
+
+def mlp(
+    sizes: Sequence[int],
+    activation: Callable[[Array], Array] = jax.nn.relu,
+    scales: Scales | None = None,
+    unit_weights: bool = False,
+    prior_start: bool = True,
+) -> Network:
+    r"""A multilayer perceptron :math:`h_l = \phi(h_{l-1}) W_l + b_l` with a Gaussian prior on its weights.
+
+    Args:
+        sizes: inputs, hidden layers, outputs: ``(13, 50, 1)``.
+        activation: any elementwise function.
+        scales: variances of the prior; by default :func:`fan_in_scales`.
+        unit_weights: keep θ ~ N(0, 1) and multiply by the prior's standard deviations in the forward pass. The same
+            prior over functions, another geometry for the optimiser: every coordinate has the same scale.
+        prior_start: begin at a draw from the prior; otherwise weights ~ N(0, 1/(n_in + n_out + 1)) and zero biases,
+            as the paper's experiments do.
+
+    >>> network = mlp((3, 50, 1))
+    >>> theta, state = network.init(jax.random.key(0))
+    >>> network.apply(theta, state, jnp.zeros((7, 3)), False)[0].shape
+    (7, 1)
+    """
+    sizes = tuple(int(size) for size in sizes)
+    if len(sizes) < 2 or min(sizes) < 1:
+        raise ValueError(f"sizes={sizes} must name inputs, any hidden layers and outputs, each at least 1")
+    scales = fan_in_scales(sizes) if scales is None else scales
+    _check_scales(scales, sizes)
+    deviation = MLP(
+        tuple(jnp.sqrt(v / n) for v, n in zip(scales.weight, sizes[:-1], strict=True)),
+        tuple(jnp.sqrt(v) for v in scales.bias),
+    )
+    shapes = MLP(tuple(zip(sizes[:-1], sizes[1:], strict=True)), tuple((n,) for n in sizes[1:]))
+    stored = jax.tree.map(jnp.ones_like, deviation) if unit_weights else deviation
+
+    def normal(key: Key) -> MLP:
+        is_shape = lambda leaf: isinstance(leaf, tuple) and isinstance(leaf[0], int)  # noqa: E731
+        leaves, treedef = jax.tree.flatten(shapes, is_leaf=is_shape)
+        keys = jax.random.split(key, len(leaves))
+        return jax.tree.unflatten(treedef, [jax.random.normal(k, s) for k, s in zip(keys, leaves, strict=True)])
+
+    def sample_prior(key: Key) -> MLP:
+        return jax.tree.map(jnp.multiply, normal(key), stored)
+
+    def init(key: Key) -> tuple[MLP, tuple[()]]:
+        if prior_start:
+            return sample_prior(key), ()
+        draw = normal(key)
+        weights = [w / (sum(w.shape) + 1) ** 0.5 for w in draw.weights]
+        if unit_weights:
+            weights = [w / s for w, s in zip(weights, deviation.weights, strict=True)]
+        return MLP(tuple(weights), tuple(jnp.zeros_like(b) for b in draw.biases)), ()
+
+    def log_prior(theta: MLP) -> Float[Array, ""]:
+        leaf = lambda w, s: jnp.sum(jax.scipy.stats.norm.logpdf(w, scale=s))  # noqa: E731
+        return sum(jax.tree.leaves(jax.tree.map(leaf, theta, stored)))
+
+    def layers(theta: MLP, x: Float[Array, "B d_x"]) -> list[Float[Array, "B _"]]:
+        if unit_weights:
+            theta = jax.tree.map(jnp.multiply, theta, deviation)
+        hidden, outputs = [], x * scales.input
+        for layer, (weight, bias) in enumerate(zip(theta.weights, theta.biases, strict=True)):
+            if layer > 0:
+                outputs = activation(outputs)
+                hidden.append(outputs)
+            outputs = outputs @ weight + bias
+        return [*hidden, outputs]
+
+    def apply(theta: MLP, state: tuple[()], x: Float[Array, "B d_x"], train: bool) -> tuple[Array, tuple[()]]:
+        return layers(theta, x)[-1], state
+
+    def activations(theta: MLP, state: tuple[()], x: Float[Array, "B d_x"], train: bool) -> tuple[Array, tuple[()]]:
+        return jnp.concatenate(layers(theta, x), axis=1), state
+
+    return Network(init, sample_prior, log_prior, apply, activations, Architecture(sizes, activation, scales))
+
+
+def _check_scales(scales: Scales, sizes: tuple[int, ...]) -> None:
+    for name, value, length in (
+        ("input", scales.input, sizes[0]),
+        ("weight", scales.weight, len(sizes) - 1),
+        ("bias", scales.bias, len(sizes) - 1),
+    ):
+        if value.shape != (length,):
+            raise ValueError(f"scales.{name} has shape {value.shape}, but sizes={sizes} needs ({length},)")
+
+
+def from_equinox(make: Callable[[Key], Any], prior_std: float | LeafStd | None = None) -> Network:
+    """A user's Equinox module, unchanged, with an independent Gaussian prior on its floating-point arrays.
+
+    Args:
+        make: ``make(key)`` builds the module, which maps one example ``(d_x,) -> (k,)``, or, when it is stateful,
+            the pair that ``eqx.nn.make_with_state`` gives.
+        prior_std: one standard deviation for all weights, or a function of the array; by default 1/√(fan in) for
+            weight matrices and 1 for vectors.
+    """
+    probe = eqx.filter_eval_shape(make, jax.random.key(0))
+    stateful = isinstance(probe, tuple)
+
+    def init(key: Key) -> tuple[PyTree, PyTree]:
+        made = make(key)
+        module, state = made if stateful else (made, ())
+        return eqx.filter(module, eqx.is_inexact_array), state
+
+    # what is not a floating-point array (activation functions, shapes) is the same for every particle
+    template = eqx.filter_eval_shape(lambda key: make(key)[0] if stateful else make(key), jax.random.key(0))
+    static = eqx.filter(template, lambda leaf: not _is_inexact(leaf))
+
+    def apply(theta: PyTree, state: PyTree, x: Array, train: bool) -> tuple[Array, PyTree]:
+        module = eqx.nn.inference_mode(eqx.combine(theta, static), value=not train)
+        if not stateful:
+            return jax.vmap(module)(x), state
+        return jax.vmap(module, in_axes=(0, None), out_axes=(0, None), axis_name="batch")(x, state)
+
+    sample_prior, log_prior = _gaussian_weights(init, prior_std, fan_axis=0)
+    return Network(init, sample_prior, log_prior, apply)
+
+
+def from_flax(module: Any, example: Float[Array, "B *d_x"], prior_std: float | LeafStd | None = None) -> Network:
+    """A user's Flax (linen) module, unchanged, with an independent Gaussian prior on its parameters.
+
+    Args:
+        module: maps a batch ``(B, *d_x) -> (B, k)``. Collections other than ``params`` are carried as state; a module
+            whose call takes ``train`` is told whether it is training.
+        example: a batch of inputs to trace shapes with.
+        prior_std: as in :func:`from_equinox`.
+    """
+    import inspect
+
+    takes_train = "train" in inspect.signature(type(module).__call__).parameters
+
+    def init(key: Key) -> tuple[PyTree, PyTree]:
+        variables = dict(module.init(key, example, **({"train": False} if takes_train else {})))
+        return variables.pop("params"), variables
+
+    def apply(theta: PyTree, state: PyTree, x: Array, train: bool) -> tuple[Array, PyTree]:
+        options = {"train": train} if takes_train else {}
+        if not (train and state):
+            return module.apply({"params": theta, **state}, x, **options), state
+        outputs, changed = module.apply({"params": theta, **state}, x, mutable=list(state), **options)
+        return outputs, {**state, **changed}
+
+    sample_prior, log_prior = _gaussian_weights(init, prior_std, fan_axis=-1)
+    return Network(init, sample_prior, log_prior, apply)
+
+
+def _is_inexact(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+
+def _gaussian_weights(
+    init: Callable[[Key], tuple[PyTree, PyTree]], prior_std: float | LeafStd | None, fan_axis: int
+) -> tuple[Callable[[Key], PyTree], Callable[[PyTree], Array]]:
+    """sample_prior and log_prior of independent Gaussians; ``fan_axis`` is the axis of weight arrays that fans out."""
+
+    def std(leaf: Array) -> float:
+        if callable(prior_std):
+            return prior_std(leaf)
+        if prior_std is not None:
+            return float(prior_std)
+        return (leaf.shape[fan_axis] / leaf.size) ** 0.5 if leaf.ndim > 1 else 1.0
+
+    def sample_prior(key: Key) -> PyTree:
+        leaves, treedef = jax.tree.flatten(jax.eval_shape(init, key)[0])
+        keys = jax.random.split(key, len(leaves))
+        draws = [std(leaf) * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
+        return jax.tree.unflatten(treedef, draws)
+
+    def log_prior(theta: PyTree) -> Array:
+        terms = [jnp.sum(jax.scipy.stats.norm.logpdf(leaf, scale=std(leaf))) for leaf in jax.tree.leaves(theta)]
+        return sum(terms)  # type: ignore[return-value]
+
+    return sample_prior, log_prior
+
+
+NETWORKS = {"mlp": mlp, "from_equinox": from_equinox, "from_flax": from_flax}

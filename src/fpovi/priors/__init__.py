@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Priors over functions: the score of p(f(x)) at any finite set of inputs."""
+
+from fpovi.priors.flat import flat
+from fpovi.priors.gaussian_process import gaussian_process
+from fpovi.priors.moment_matched import moment_matched
+from fpovi.priors.nngp import nngp, nngp_covariance
+from fpovi.priors.ssge import ssge
+from fpovi.priors.width_aware import width_aware
+
+PRIORS = {
+    "moment_matched": moment_matched,
+    "gaussian_process": gaussian_process,
+    "nngp": nngp,
+    "ssge": ssge,
+    "width_aware": width_aware,
+    "flat": flat,
+}
+
+__all__ = [
+    "PRIORS",
+    "flat",
+    "gaussian_process",
+    "moment_matched",
+    "nngp",
+    "nngp_covariance",
+    "ssge",
+    "width_aware",
+]

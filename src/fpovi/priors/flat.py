@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No preference among functions."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fpovi.types import FunctionPrior, Key
+
+
+def flat() -> FunctionPrior:
+    r"""The improper prior :math:`p(f(x)) \propto 1`: the likelihood and the repulsion alone are in charge."""
+
+    def score(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]) -> Float[Array, "n B k"]:
+        return jnp.zeros_like(f)
+
+    def log_prob(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]) -> Float[Array, " n"]:
+        return jnp.zeros(f.shape[0], f.dtype)
+
+    return FunctionPrior(score, log_prob)

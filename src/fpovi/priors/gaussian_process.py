@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Gaussian process with any covariance function, in closed form."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+
+from fpovi.precision import in_float64
+from fpovi.types import FunctionPrior, Key
+
+Covariance = Callable[[Float[Array, "A d_x"], Float[Array, "B d_x"]], Float[Array, "A B"]]
+
+
+def gaussian_process(covariance: Covariance, jitter: float = 1e-6, centred: bool = False) -> FunctionPrior:
+    r"""f(x) ~ N(0, C) with :math:`C = \mathrm{cov}(x, x) + \epsilon I`, independently for every output.
+
+    .. math:: \nabla_f \log p(f) = -C^{-1} f
+
+    Args:
+        covariance: ``covariance(a, b)`` for inputs ``(A, d_x)`` and ``(B, d_x)``; it is called in double precision.
+        jitter: ε. It biases the prior where C has eigenvalues of its size, and makes the score stiff (of size 1/ε)
+            when it is small: as small as the problem needs, no smaller.
+        centred: for classes. Only the part of f that is centred over the outputs counts, as a Gaussian over logits
+            tells nothing of their common shift: C is replaced by :math:`C \otimes (I - 11^T/k)` and its
+            pseudo-inverse.
+    """
+    if jitter < 0:
+        raise ValueError(f"jitter={jitter} must not be negative")
+
+    def whiten(x: Array, f: Array) -> tuple[Array, Array]:
+        cov = covariance(x, x)
+        factor = jnp.linalg.cholesky(cov + jitter * jnp.eye(x.shape[0], dtype=x.dtype))
+        stacked = jnp.moveaxis(f, 1, 0).reshape(x.shape[0], -1)                      # (B, n·k)
+        return factor, solve_triangular(factor, stacked, lower=True)
+
+    def centre(f: Array) -> Array:
+        return f - jnp.mean(f, axis=-1, keepdims=True) if centred else f
+
+    @in_float64
+    def score64(f: Array, x: Array) -> Array:
+        n, rows, k = f.shape
+        factor, white = whiten(x, centre(f))
+        solved = solve_triangular(factor, white, lower=True, trans=1)
+        return -jnp.moveaxis(solved.reshape(rows, n, k), 0, 1)
+
+    @in_float64
+    def log_prob64(f: Array, x: Array) -> Array:
+        n, rows, k = f.shape
+        factor, white = whiten(x, centre(f))
+        quadratic = jnp.sum(white.reshape(rows, n, k) ** 2, axis=(0, 2))
+        log_norm = jnp.sum(jnp.log(jnp.diagonal(factor))) + rows / 2 * jnp.log(2 * jnp.pi)
+        return -quadratic / 2 - (k - centred) * log_norm
+
+    def score(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"]) -> Float[Array, "n B k"]:
+        return score64(f, x)
+
+    def log_prob(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"]) -> Float[Array, " n"]:
+        return log_prob64(f, x)
+
+    return FunctionPrior(score, log_prob)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the parts say to each other: aliases, records, protocols and errors.
+
+Axis letters, the same in every file: ``n`` particles, ``B`` rows of the measurement set (the first ``B'`` of
+them labelled), ``d_x`` features, ``k`` network outputs, ``m`` observed targets per row, ``d = B·k`` a flattened
+function value, ``p`` flattened weights.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import jaxtyping
+from jaxtyping import Array, Float, Shaped
+
+T = TypeVar("T")
+Key: TypeAlias = jaxtyping.Key[Array, ""]
+Scalar: TypeAlias = Float[Array, ""]
+PyTree: TypeAlias = Any
+
+
+class Batch(NamedTuple):
+    """Rows of data at a fixed shape; rows of ``weight`` 0 are padding.
+
+    ``num_data`` is the sum of the weights of the whole data set: a batch stands for it by the factor
+    ``num_data / weight.sum()``.
+    """
+
+    x: Float[Array, "B *d_x"]
+    y: Shaped[Array, "B m"]
+    weight: Float[Array, "B _"]
+    num_data: Scalar
+
+
+class Scales(NamedTuple):
+    r"""Prior scales of a multilayer perceptron, shared by the network and its infinite-width covariance.
+
+    Layer ``l`` has weights :math:`\mathcal N(0, \texttt{weight}_l/n_{in})` and biases
+    :math:`\mathcal N(0, \texttt{bias}_l)`; inputs are multiplied by ``input``. Nothing here depends on widths.
+    """
+
+    input: Float[Array, " d_x"]
+    weight: Float[Array, " L"]
+    bias: Float[Array, " L"]
+    noise: Scalar
+
+
+class Architecture(NamedTuple):
+    """A multilayer perceptron described: what an analytic prior needs to know of a network."""
+
+    sizes: tuple[int, ...]
+    activation: Callable[[Array], Array]
+    scales: Scales
+
+
+class Network(NamedTuple):
+    """One network; the particle axis is added elsewhere.
+
+    ``init(key) -> (theta, state)``; ``sample_prior(key) -> theta``; ``log_prior(theta) -> scalar``;
+    ``apply(theta, state, x, train) -> (outputs (B, k), state)``. ``activations``, where the network can tell them,
+    maps the same arguments to every layer's activations ``(B, h)``. ``state`` carries what a forward pass leaves
+    behind (BatchNorm statistics) and is empty for most networks.
+    """
+
+    init: Callable[[Key], tuple[PyTree, PyTree]]
+    sample_prior: Callable[[Key], PyTree]
+    log_prior: Callable[[PyTree], Scalar]
+    apply: Callable[[PyTree, PyTree, Array, bool], tuple[Array, PyTree]]
+    activations: Callable[[PyTree, PyTree, Array, bool], tuple[Array, PyTree]] | None = None
+    architecture: Architecture | None = None
+
+
+class Likelihood(NamedTuple):
+    """p(y | f) for one particle with parameters ``params``.
+
+    ``width(m)`` is the number of network outputs that ``m`` targets need; ``canonical`` maps outputs to an
+    identified f; ``log_prob`` and ``cdf`` give one value per row and target; ``noise(params)`` is the scalar worth
+    plotting. With ``shared`` all particles keep the same params.
+    """
+
+    init: Callable[[], PyTree]
+    canonical: Callable[[Array], Array]
+    log_prob: Callable[[PyTree, Array, Array], Array]
+    log_prior: Callable[[PyTree], Scalar]
+    mean: Callable[[PyTree, Array], Array]
+    variance: Callable[[PyTree, Array], Array]
+    sample: Callable[[Key, PyTree, Array], Array]
+    cdf: Callable[[PyTree, Array, Array], Array]
+    noise: Callable[[PyTree], Scalar]
+    width: Callable[[int], int]
+    shared: bool = False
+
+
+class FunctionPrior(NamedTuple):
+    """p(f(x)) at any finite x: ``score(key, f, x) -> like f``; with a density, ``log_prob(key, f, x) -> (n,)``."""
+
+    score: Callable[[Key, Float[Array, "n B k"], Array], Float[Array, "n B k"]]
+    log_prob: Callable[[Key, Float[Array, "n B k"], Array], Float[Array, " n"]] | None = None
+
+
+class Kernel(Protocol):
+    """A kernel is any ``kernel(a, b) -> gram``.
+
+    Those of :mod:`fpovi.kernels` add ``at(f)``, which settles the lengthscale from all particles and returns a
+    fixed function, and ``repulsion(a, weight)``, the exact sum that :func:`fpovi.flows.repulsion` would get by
+    differentiating, in fewer operations.
+    """
+
+    def __call__(self, a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[Array, "n m"]: ...
+
+
+Flow: TypeAlias = Callable[[Float[Array, "n d"], Float[Array, "n d"], Kernel], Float[Array, "n d"]]
+Measurement: TypeAlias = Callable[[Key, Float[Array, "B_ *d_x"]], Float[Array, "B *d_x"]]
+Schedule: TypeAlias = float | Callable[[Array], Array]
+
+
+class DivergedError(ArithmeticError):
+    """A run met a number that is not finite. ``particles`` are the last finite ones, ``step`` where it happened."""
+
+    def __init__(self, step: int, particles: PyTree, hint: str):
+        super().__init__(f"the run diverged at step {step}: {hint}")
+        self.step = step
+        self.particles = particles
+        self.hint = hint
+
+
+def lookup(table: Mapping[str, T], name: str, argument: str) -> T:
+    """The member of ``table`` called ``name``, or a ``ValueError`` that lists the known ones.
+
+    >>> lookup({"svgd": 1, "gfsf": 2}, "gfsf", "flow")
+    2
+    """
+    if name not in table:
+        raise ValueError(f"{argument}={name!r} is not known; choose one of {', '.join(sorted(table))}")
+    return table[name]
