@@ -20,7 +20,7 @@ FLOORS = [
     {"preprocessing", "persistence", "diagnostics", "calibration", "plots"},
     {"inference", "loop", "sharding", "predictive"},
     {"flows", "kernels", "priors", "likelihoods", "measurement", "networks", "particles", "batches"},
-    {"precision"},
+    {"numerics"},
     {"types"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

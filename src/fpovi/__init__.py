@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fpovi: Bayesian neural networks whose particles are functions."""
+
+from importlib.metadata import version
+
+from fpovi import flows, kernels, likelihoods, measurement, networks, priors
+from fpovi.batches import make_batch
+from fpovi.inference import Algorithm, Info, State, exact, function_space, weight_space
+from fpovi.loop import Run, run
+from fpovi.predictive import Predictive, predict
+from fpovi.types import Batch, DivergedError, Network, Scales
+
+__version__ = version("fpovi")
+
+__all__ = [
+    "Algorithm",
+    "Batch",
+    "DivergedError",
+    "Info",
+    "Network",
+    "Predictive",
+    "Run",
+    "Scales",
+    "State",
+    "__version__",
+    "exact",
+    "flows",
+    "function_space",
+    "kernels",
+    "likelihoods",
+    "make_batch",
+    "measurement",
+    "networks",
+    "predict",
+    "priors",
+    "run",
+    "weight_space",
+]

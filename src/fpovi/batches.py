@@ -1,45 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data at fixed shapes: the check at the door, and the order in which mini-batches visit the rows."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int
+from numpy.typing import NDArray
 
-from fpovi.types import Batch, Key
+from fpovi.types import Batch, Key, Numbers
 
 
-def make_batch(x: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> Batch:
+def make_batch(x: Numbers, y: Numbers, weight: Numbers | None = None) -> Batch:
     """Rows x ``(N, *d_x)`` with targets y ``(N,)`` or ``(N, m)`` and optional weights, checked once.
 
-    ``weight`` is one number per row, or per row and target, where 0 marks a target that was not observed.
+    ``weight`` is one number per row, or per row and target, where 0 marks a target that was not observed. All take
+    the floating-point type of x (JAX's default one if x has whole numbers), but targets of whole numbers stay so.
 
     >>> make_batch([[0.0], [1.0]], [1.0, 2.0]).y.shape
     (2, 1)
     """
-    x, y = np.asarray(x), np.asarray(y)
-    if x.ndim < 2:
+    x, y = _numbers("x", x), _column(_numbers("y", y))
+    if x.ndim < 2 or 0 in x.shape[1:]:
         raise ValueError(f"x has shape {x.shape}, but rows of features (N, d) are needed")
-    y = y[:, None] if y.ndim == 1 else y
-    if y.ndim != 2 or y.shape[0] != x.shape[0]:
+    if y.ndim != 2 or y.shape[0] != x.shape[0] or y.shape[1] == 0:
         raise ValueError(f"y has shape {y.shape}, but x has {x.shape[0]} rows: one row of targets each is needed")
     if x.shape[0] == 0:
-        raise ValueError("x has no rows: at least one is needed")
-    weight = np.ones((x.shape[0], 1)) if weight is None else np.asarray(weight, dtype=float)
-    weight = weight[:, None] if weight.ndim == 1 else weight
+        raise ValueError(f"x has shape {x.shape}, no rows: at least one is needed")
+    weight = np.ones((x.shape[0], 1)) if weight is None else _column(_numbers("weight", weight))
     if weight.shape not in ((x.shape[0], 1), y.shape):
         raise ValueError(f"weight has shape {weight.shape}, but {(x.shape[0], 1)} or {y.shape} is needed")
-    for name, array in (("x", x), ("y", y), ("weight", weight)):
-        bad = ~np.isfinite(array.astype(float))
-        if bad.any():
-            raise ValueError(f"{name} has {bad.sum()} NaN or infinite values, the first at row {bad.nonzero()[0][0]}")
-    if (weight < 0).any() or not weight.sum() > 0:
-        raise ValueError("weight must not be negative, and at least one must be positive")
-    dtype = jax.dtypes.canonicalize_dtype(x.dtype if np.issubdtype(x.dtype, np.floating) else float)
-    targets = jnp.asarray(y) if np.issubdtype(y.dtype, np.integer) else jnp.asarray(y, dtype)
-    weight = jnp.asarray(weight, dtype)
-    return Batch(jnp.asarray(x, dtype), targets, weight, jnp.sum(weight))
+
+    dtype = jax.dtypes.canonicalize_dtype(x.dtype if jnp.issubdtype(x.dtype, np.floating) else float)
+    x, weight = _finite("x", x, dtype), _finite("weight", weight, dtype)
+    y = y if _are_whole(y) else _finite("y", y, dtype)
+    if (weight < 0).any():
+        raise ValueError(f"weight has {weight.min()} at row {weight.min(axis=1).argmin()}, but none may be negative")
+    if not weight.any():
+        raise ValueError("weight is 0 everywhere, but at least one must be positive")
+    weight = jnp.asarray(weight)
+    return Batch(jnp.asarray(x), jnp.asarray(y), weight, jnp.sum(weight))
+
+
+def _numbers(name: str, values: Numbers) -> NDArray[Any]:
+    """``values`` as an array of real numbers."""
+    try:
+        array = np.asarray(values)
+        array = array.astype(float) if array.dtype == object else array
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} cannot be read as an array of numbers: {error}") from error
+    if not (jnp.issubdtype(array.dtype, jnp.floating) or np.issubdtype(array.dtype, np.integer) or array.dtype == bool):
+        raise ValueError(f"{name} has values of type {array.dtype}, but real numbers are needed")
+    return array
+
+
+def _column(array: NDArray[Any]) -> NDArray[Any]:
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _finite(name: str, array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """``array`` in ``dtype``, where all values are finite: a float64 may be too large for a float32."""
+    with np.errstate(over="ignore"):
+        cast = array.astype(dtype)
+    bad = ~np.isfinite(cast)
+    if bad.any():
+        where = tuple(int(index) for index in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} has {bad.sum()} NaN or infinite values, the first ({array[where]}) at row {where[0]}: "
+            f"only finite values of {np.dtype(dtype)} are accepted"
+        )
+    return cast
+
+
+def _are_whole(y: NDArray[Any]) -> bool:
+    """Integers that JAX's integers hold; larger ones would wrap around."""
+    if not np.issubdtype(y.dtype, np.integer):
+        return False
+    limits = np.iinfo(jax.dtypes.canonicalize_dtype(y.dtype))
+    return bool(limits.min <= y.min() and y.max() <= limits.max)
 
 
 def check_batch_size(batch_size: int, rows: int) -> int:

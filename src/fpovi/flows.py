@@ -11,13 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fpovi.precision import in_float64
+from fpovi.numerics import in_float64
 from fpovi.types import Flow, Kernel
 
 
-def repulsion(
-    f: Float[Array, "n d"], kernel: Kernel, weight: Float[Array, " n"] | None = None
-) -> Float[Array, "n d"]:
+def repulsion(f: Float[Array, "n d"], kernel: Kernel, weight: Float[Array, " n"] | None = None) -> Float[Array, "n d"]:
     r"""The push that particle i feels from all others, :math:`\sum_j w_j \nabla_j K_{ij}`.
 
     Kernels that know a shortcut use it; for any other function ``kernel(a, b)`` this is the definition, by
@@ -66,9 +64,7 @@ def pi_sgld(f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Kernel) 
     return svgd(f, score, kernel) + w_sgld_b(f, score, kernel)
 
 
-def gfsf(
-    f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Kernel, ridge: float = 0.0
-) -> Float[Array, "n d"]:
+def gfsf(f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Kernel, ridge: float = 0.0) -> Float[Array, "n d"]:
     r"""Gradient flow with a smoothed test function (Table 1, row 4; Liu et al. 2019).
 
     .. math:: \phi_i = s_i + \sum_j (K + \lambda I)^{-1}_{ij} \sum_k \nabla_k K_{jk}

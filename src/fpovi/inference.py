@@ -33,12 +33,17 @@ from fpovi.types import (
 
 
 class State(NamedTuple):
-    """What the next step needs. ``params`` are the likelihood's, ``model`` the networks' states; both lead with n."""
+    """What the next step needs.
+
+    ``params`` are the likelihood's, ``model`` the networks' states, both with a leading axis n; ``prior`` is what the
+    function prior carries from step to step.
+    """
 
     step: Int[Array, ""]
     particles: PyTree
     params: PyTree
     model: PyTree
+    prior: PyTree
     optimiser: PyTree
     noise_optimiser: PyTree
 
@@ -82,7 +87,7 @@ def function_space(
     r"""Function-space particle optimisation (Wang et al. 2019, Algorithm 1).
 
     .. math::
-        \theta^i \leftarrow \theta^i + \epsilon \Big(\frac{\partial f(x;\theta^i)}{\partial\theta^i}\Big)^T \phi[f^i(x)],
+        \theta^i \leftarrow \theta^i + \epsilon \Big(\frac{\partial f^i(x)}{\partial\theta^i}\Big)^T \phi[f^i(x)],
         \qquad s = \frac1T\Big(\frac{N}{B'} \nabla_f \log p(y_b \mid f) + \lambda \nabla_f \log p(f)\Big)
 
     with φ the flow on the values f(x) at this step's measurement set x, and s the score it is given.
@@ -106,8 +111,10 @@ def function_space(
         raise ValueError(f"prior_size={prior_size} must be at least 1 (use prior=flat() for no prior)")
 
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
-        particles, params, model = _start(key, network, likelihood, n, particles)
-        return State(_zero(), particles, params, model, optimiser.init(particles), noise_optimiser.init(params))
+        key_particles, key_prior = jax.random.split(key)
+        particles, params, model = _start(key_particles, network, likelihood, n, particles)
+        carry = prior.init(key_prior, n)
+        return State(_zero(), particles, params, model, carry, optimiser.init(particles), noise_optimiser.init(params))
 
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
         key_x, key_points, key_prior = jax.random.split(key, 3)
@@ -118,16 +125,16 @@ def function_space(
             return likelihood.canonical(outputs), model
 
         f, pullback, model = jax.vjp(values, state.particles, has_aux=True)
-        (_, log_lik), (noise_score, likelihood_score) = jax.value_and_grad(_log_likelihood, argnums=(1, 2), has_aux=True)(
-            likelihood, state.params, f, batch
-        )
+        (_, log_lik), (noise_score, likelihood_score) = jax.value_and_grad(
+            _log_likelihood, argnums=(1, 2), has_aux=True
+        )(likelihood, state.params, f, batch)
         chosen = _prior_points(key_points, batch.x.shape[0], x.shape[0], prior_size)
-        felt = prior.score(key_prior, f[:, chosen], x[chosen])
-        prior_score = _at(state.step, prior_weight) * jnp.zeros_like(f).at[:, chosen].set(felt)
-        score = (likelihood_score + prior_score) / _at(state.step, temperature)
+        felt, carry = _prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen])
+        prior_score = _at(state.step, prior_weight, f.dtype) * jnp.zeros_like(f).at[:, chosen].set(felt)
+        score = (likelihood_score + prior_score) / _at(state.step, temperature, f.dtype)
 
         fixed = kernel.at(_flat(f))
-        velocity, push = _velocity(flow, _flat(f), _flat(score), fixed, _at(state.step, repulsion))
+        velocity, push = _velocity(flow, _flat(f), _flat(score), fixed, _at(state.step, repulsion, f.dtype))
         (ascent,) = pullback(velocity.reshape(f.shape))
 
         noise_ascent = _noise_ascent(likelihood, noise_score, state.params)
@@ -136,7 +143,7 @@ def function_space(
         params, noise_state = _ascend(noise_optimiser, noise_ascent, state.noise_optimiser, state.params, finite)
         noise = _over_particles(likelihood.noise, state.params, f.shape[0])
         info = _info(log_lik, likelihood_score, prior_score, push, velocity, fixed, _flat(f), noise, finite)
-        return State(state.step + 1, particles, params, model, optimiser_state, noise_state), info
+        return State(state.step + 1, particles, params, model, carry, optimiser_state, noise_state), info
 
     return Algorithm(init, step)
 
@@ -200,9 +207,11 @@ def weight_space(
 
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
         particles, params, model = _start(key, network, likelihood, n, particles)
-        return State(_zero(), particles, params, model, optimiser.init((particles, params)), ())
+        return State(_zero(), particles, params, model, (), optimiser.init((particles, params)), ())
 
-    def log_likelihood(particles: tuple[PyTree, PyTree], state: State, batch: Batch) -> tuple[Array, tuple[Array, PyTree]]:
+    def log_likelihood(
+        particles: tuple[PyTree, PyTree], state: State, batch: Batch
+    ) -> tuple[Array, tuple[Array, PyTree]]:
         theta, params = particles
         outputs, model = forward(network, theta, state.model, batch.x, train=True)
         total, mean = _log_likelihood(likelihood, params, likelihood.canonical(outputs), batch)
@@ -213,21 +222,26 @@ def weight_space(
         n = num_particles(theta)
         return jnp.sum(jax.vmap(network.log_prior)(theta)) + jnp.sum(_over_particles(likelihood.log_prior, params, n))
 
+    def on_weights(key: Key, state: State, batch: Batch, unravel: Callable[[Array], PyTree]) -> Any:
+        """The kernel as a function of ravelled weights; where it looks at functions, at this step's inputs."""
+        if not isinstance(kernel, RepresentationKernel):
+            return kernel
+        x, say = measurement(key, batch.x), kernel.forward(network)
+        one_model = jax.tree.map(lambda leaf: leaf[0], state.model)
+        return kernel.on(lambda row: say(unravel(row)[0], one_model, x, True)[0].ravel())
+
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
         together = (state.particles, state.params)
         rows, unravel = ravel(together)
-        (_, (log_lik, model)), likelihood_score = jax.value_and_grad(log_likelihood, has_aux=True)(together, state, batch)
+        (_, (log_lik, model)), likelihood_score = jax.value_and_grad(log_likelihood, has_aux=True)(
+            together, state, batch
+        )
         likelihood_score, _ = ravel(likelihood_score)
         prior_score, _ = ravel(jax.grad(log_prior)(together))
-        score = (likelihood_score + prior_score) / _at(state.step, temperature)
+        score = (likelihood_score + prior_score) / _at(state.step, temperature, rows.dtype)
 
-        bound = kernel
-        if isinstance(kernel, RepresentationKernel):
-            x, one_model = measurement(key, batch.x), jax.tree.map(lambda leaf: leaf[0], state.model)
-            say = kernel.forward(network)
-            bound = kernel.on(lambda row: say(unravel(row)[0], one_model, x, True)[0].ravel())
-        fixed = bound.at(rows)
-        velocity, push = _velocity(flow, rows, score, fixed, _at(state.step, repulsion))
+        fixed = on_weights(key, state, batch, unravel).at(rows)
+        velocity, push = _velocity(flow, rows, score, fixed, _at(state.step, repulsion, rows.dtype))
         ascent, noise_ascent = jax.vmap(unravel)(velocity)
         if likelihood.shared:
             noise_ascent = jax.tree.map(_common, noise_ascent)
@@ -238,7 +252,7 @@ def weight_space(
         )
         noise = _over_particles(likelihood.noise, state.params, rows.shape[0])
         info = _info(log_lik, likelihood_score, prior_score, push, velocity, fixed, rows, noise, finite)
-        return State(state.step + 1, particles, params, model, optimiser_state, ()), info
+        return State(state.step + 1, particles, params, model, (), optimiser_state, ()), info
 
     return Algorithm(init, step)
 
@@ -260,7 +274,7 @@ def _start(
 
 def _log_likelihood(
     likelihood: Likelihood, params: PyTree, f: Float[Array, "n B k"], batch: Batch
-) -> tuple[Scalar, tuple[Scalar, Scalar]]:
+) -> tuple[Scalar, Scalar]:
     """N/Σw · Σ w log p(y | f), summed over particles, and per datum and particle for the eye."""
     labelled = f[:, : batch.x.shape[0]]
     log_prob = jax.vmap(lambda params, f: likelihood.log_prob(params, f, batch.y), axis_size=f.shape[0])
@@ -278,6 +292,14 @@ def _prior_points(key: Key, labelled: int, total: int, size: int | None) -> Int[
     first = jax.random.permutation(key_labelled, labelled)[: size - from_extra]
     second = labelled + jax.random.permutation(key_extra, total - labelled)[:from_extra]
     return jnp.concatenate([first, second])
+
+
+def _prior_score(
+    prior: FunctionPrior, key: Key, carry: PyTree, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]
+) -> tuple[Float[Array, "n B k"], PyTree]:
+    if prior.advance is None:
+        return prior.score(key, f, x), carry
+    return prior.advance(key, carry, f, x)
 
 
 def _velocity(
@@ -323,13 +345,20 @@ def _flat(f: Float[Array, "n B k"]) -> Float[Array, "n d"]:
     return f.reshape(f.shape[0], -1)
 
 
-def _at(step: Array, knob: Schedule) -> Array:
-    return jnp.asarray(knob(step) if callable(knob) else knob, jnp.float32)
+def _at(step: Array, knob: Schedule, dtype: jnp.dtype) -> Array:
+    return jnp.asarray(knob(step) if callable(knob) else knob, dtype)
 
 
 def _info(
-    log_lik: Array, likelihood_score: Array, prior_score: Array, push: Array, velocity: Array, kernel: Any, f: Array,
-    noise: Array, finite: Array,
+    log_lik: Array,
+    likelihood_score: Array,
+    prior_score: Array,
+    push: Array,
+    velocity: Array,
+    kernel: Any,
+    f: Array,
+    noise: Array,
+    finite: Array,
 ) -> Info:
     rms = lambda a: jnp.sqrt(jnp.mean(a**2))  # noqa: E731
     n = f.shape[0]

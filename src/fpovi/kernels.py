@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fpovi.numerics import median
 from fpovi.types import Network, PyTree
 
 Lengthscale = float | Array | Callable[[Array], Array]
@@ -28,13 +29,17 @@ def squared_distances(a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[A
     return jnp.maximum(norms - 2 * a @ b.T, 0)
 
 
-def median_lengthscale(f: Float[Array, "n d"], floor: float = 1e-5) -> Float[Array, ""]:
-    r"""The median heuristic: :math:`\ell^2 = \mathrm{median}(d^2) / (2\log(n+1))`, at least ``floor``.
+def median_lengthscale(f: Float[Array, "n d"], factor: float = 1.0, floor: float = 1e-5) -> Float[Array, ""]:
+    r"""The median heuristic: :math:`\ell = c\,\sqrt{\mathrm{median}(d^2) / (2\log(n+1))}`, with ℓ² at least ``floor``.
 
     The median runs over the whole n×n matrix, its zero diagonal included. With one particle ℓ² is the floor.
+
+    ``factor`` is c, 1 in the literature. There a particle at the median distance has K = 1/(n+1): in more than a few
+    dimensions particles hardly feel each other, and the spread comes out too small. A factor of 2 to 4 lets the
+    kernel see the whole cloud and restores it: ``rbf(partial(median_lengthscale, factor=2.0))``.
     """
-    squared = jnp.median(squared_distances(f, f)) / (2 * jnp.log(f.shape[0] + 1.0).astype(f.dtype))
-    return jnp.sqrt(jnp.maximum(squared, floor))
+    squared = median(squared_distances(f, f)) / (2 * jnp.log(f.shape[0] + 1.0).astype(f.dtype))
+    return jnp.sqrt(jnp.maximum(factor**2 * squared, floor))
 
 
 class StationaryKernel(eqx.Module):

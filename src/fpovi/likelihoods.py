@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Likelihoods p(y | f), for one particle: f is ``(B, k)``, y ``(B, m)``, and so is every density.
 
+Targets may be whole numbers; what is computed has the dtype of f.
+
 A noise scale is kept as ``rho`` with :math:`\sigma = \log(1 + e^\rho)`; it starts at .5 (targets are expected in
 standardised units) and has an inverse-gamma prior on the standard deviation itself.
 """
 
+import math
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jax.scipy import stats
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Integer, Shaped
 
 from fpovi.types import Key, Likelihood, PyTree, Scalar
 
@@ -24,7 +27,7 @@ def inverse_gamma_log_prob(value: Array, shape: float = 1.0, scale: float = 0.1)
 
 
 def _softplus_inverse(value: float) -> Array:
-    return jnp.log(jnp.expm1(jnp.asarray(value)))
+    return jnp.asarray(math.log(math.expm1(value)), float)
 
 
 class _Noise:
@@ -32,8 +35,8 @@ class _Noise:
 
     def __init__(self, fixed: float | None, start: float):
         for name, value in (("noise_scale", fixed), ("start", start)):
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}={value} must be positive")
+            if value is not None:
+                _check_positive(name, value)
         self.fixed, self.start = fixed, start
 
     def init(self) -> PyTree:
@@ -46,11 +49,16 @@ class _Noise:
         return jnp.zeros(()) if self.fixed is not None else inverse_gamma_log_prob(self.scale(params))
 
 
+def _check_positive(name: str, value: float) -> None:
+    if not (value > 0 and math.isfinite(value)):
+        raise ValueError(f"{name}={value} must be positive and finite")
+
+
 def _location_scale(
     noise: _Noise,
     log_pdf: Callable[[Array], Array],
     cdf: Callable[[Array], Array],
-    draw: Callable[[Key, tuple[int, ...]], Array],
+    draw: Callable[[Key, tuple[int, ...], jnp.dtype], Array],
     unit_variance: float,
     shared: bool,
 ) -> Likelihood:
@@ -60,12 +68,12 @@ def _location_scale(
     return Likelihood(
         init=noise.init,
         canonical=lambda outputs: outputs,
-        log_prob=lambda params, f, y: log_pdf((y - f) / scale(params)) - jnp.log(scale(params)),
+        log_prob=lambda params, f, y: log_pdf((y.astype(f.dtype) - f) / scale(params)) - jnp.log(scale(params)),
         log_prior=noise.log_prior,
         mean=lambda params, f: f,
         variance=lambda params, f: jnp.full_like(f, unit_variance) * scale(params) ** 2,
-        sample=lambda key, params, f: f + scale(params) * draw(key, f.shape),
-        cdf=lambda params, f, y: cdf((y - f) / scale(params)),
+        sample=lambda key, params, f: f + scale(params) * draw(key, f.shape, f.dtype),
+        cdf=lambda params, f, y: cdf((y.astype(f.dtype) - f) / scale(params)),
         noise=scale,
         width=lambda m: m,
         shared=shared,
@@ -89,21 +97,27 @@ def student_t(
     df: float = 4.0, noise_scale: float | None = None, shared: bool = False, start: float = 0.5
 ) -> Likelihood:
     r""":math:`y \sim f + \sigma\, t_\nu`: a Gaussian's shoulders with heavy tails; ``df`` is ν, above 2."""
-    if not df > 2:
-        raise ValueError(f"df={df} must be above 2, or the variance does not exist")
+    if not (df > 2 and math.isfinite(df)):
+        raise ValueError(f"df={df} must be finite and above 2, or the variance does not exist")
     noise = _Noise(noise_scale, start)
-    draw = lambda key, shape: jax.random.t(key, df, shape)  # noqa: E731
+    draw = lambda key, shape, dtype: jax.random.t(key, df, shape, dtype)  # noqa: E731
     log_pdf = lambda z: stats.t.logpdf(z, df)  # noqa: E731
     return _location_scale(noise, log_pdf, lambda z: _student_cdf(z, df), draw, df / (df - 2), shared)
 
 
 def _student_cdf(z: Array, df: float) -> Array:
-    tail = 0.5 * jax.scipy.special.betainc(df / 2, 0.5, df / (df + z**2))
-    return jnp.where(z > 0, 1 - tail, tail)
+    """P(t ≤ z) by the incomplete beta function, of whichever of its two arguments x and 1 − x is not near 1."""
+    square = z**2
+    central = square < df
+    a, b = jnp.where(central, 0.5, df / 2), jnp.where(central, df / 2, 0.5)
+    half = 0.5 * jax.scipy.special.betainc(a, b, jnp.where(central, square, df) / (df + square))
+    below = jnp.where(central, 0.5 - half, half)  # P(t ≤ −|z|)
+    return jnp.where(z > 0, 1 - below, below)
 
 
 def heteroscedastic(floor: float = 1e-3) -> Likelihood:
     r""":math:`y \sim \mathcal N(f_{1..m}, \sigma(f_{m+1..2m})^2)`, σ = floor + softplus: noise that depends on x."""
+    _check_positive("floor", floor)
 
     def split(f: Float[Array, "B k"]) -> tuple[Array, Array]:
         mean, raw = jnp.split(f, 2, axis=-1)
@@ -111,23 +125,23 @@ def heteroscedastic(floor: float = 1e-3) -> Likelihood:
 
     def sample(key: Key, params: PyTree, f: Array) -> Array:
         mean, scale = split(f)
-        return mean + scale * jax.random.normal(key, mean.shape)
+        return mean + scale * jax.random.normal(key, mean.shape, mean.dtype)
 
     return Likelihood(
         init=lambda: NO_PARAMS,
         canonical=lambda outputs: outputs,
-        log_prob=lambda params, f, y: stats.norm.logpdf(y, *split(f)),
+        log_prob=lambda params, f, y: stats.norm.logpdf(y.astype(f.dtype), *split(f)),
         log_prior=lambda params: jnp.zeros(()),
         mean=lambda params, f: split(f)[0],
         variance=lambda params, f: split(f)[1] ** 2,
         sample=sample,
-        cdf=lambda params, f, y: stats.norm.cdf(y, *split(f)),
+        cdf=lambda params, f, y: stats.norm.cdf(y.astype(f.dtype), *split(f)),
         noise=lambda params: jnp.zeros(()),
         width=lambda m: 2 * m,
     )
 
 
-def _without_noise(
+def _discrete(
     log_prob: Callable[[PyTree, Array, Array], Array],
     mean: Callable[[PyTree, Array], Array],
     variance: Callable[[PyTree, Array], Array],
@@ -146,6 +160,7 @@ def _without_noise(
         cdf=cdf,
         noise=lambda params: jnp.zeros(()),
         width=lambda m: m,
+        discrete=True,
     )
 
 
@@ -155,13 +170,13 @@ def categorical() -> Likelihood:
     y is ``(B, 1)`` of integers. ``mean`` is the vector of class probabilities and ``cdf`` is cumulative over classes.
     """
 
-    def log_prob(params: PyTree, f: Float[Array, "B k"], y: Int[Array, "B 1"]) -> Float[Array, "B 1"]:
+    def log_prob(params: PyTree, f: Float[Array, "B k"], y: Integer[Array, "B 1"]) -> Float[Array, "B 1"]:
         return jnp.take_along_axis(f, y, axis=-1)
 
-    def cdf(params: PyTree, f: Float[Array, "B k"], y: Int[Array, "B 1"]) -> Float[Array, "B 1"]:
+    def cdf(params: PyTree, f: Float[Array, "B k"], y: Integer[Array, "B 1"]) -> Float[Array, "B 1"]:
         return jnp.take_along_axis(jnp.cumsum(jnp.exp(f), axis=-1), y, axis=-1)
 
-    return _without_noise(
+    return _discrete(
         log_prob=log_prob,
         mean=lambda params, f: jnp.exp(f),
         variance=lambda params, f: jnp.exp(f) * (1 - jnp.exp(f)),
@@ -173,10 +188,14 @@ def categorical() -> Likelihood:
 
 def bernoulli() -> Likelihood:
     r""":math:`p(y=1) = \mathrm{sigmoid}(f)`, y in {0, 1}, any number of independent targets."""
-    probability = lambda params, f: jax.nn.sigmoid(f)  # noqa: E731
-    return _without_noise(
-        log_prob=lambda params, f, y: y * jax.nn.log_sigmoid(f) + (1 - y) * jax.nn.log_sigmoid(-f),
-        mean=probability,
+
+    def log_prob(params: PyTree, f: Float[Array, "B m"], y: Shaped[Array, "B m"]) -> Float[Array, "B m"]:
+        y = y.astype(f.dtype)
+        return y * jax.nn.log_sigmoid(f) + (1 - y) * jax.nn.log_sigmoid(-f)
+
+    return _discrete(
+        log_prob=log_prob,
+        mean=lambda params, f: jax.nn.sigmoid(f),
         variance=lambda params, f: jax.nn.sigmoid(f) * jax.nn.sigmoid(-f),
         sample=lambda key, params, f: jax.random.bernoulli(key, jax.nn.sigmoid(f)).astype(f.dtype),
         cdf=lambda params, f, y: jnp.where(y < 0, 0.0, jnp.where(y < 1, jax.nn.sigmoid(-f), 1.0)),
@@ -186,14 +205,21 @@ def bernoulli() -> Likelihood:
 def poisson() -> Likelihood:
     r"""Counts with rate :math:`e^f`."""
     rate = lambda params, f: jnp.exp(f)  # noqa: E731
-    return _without_noise(
-        log_prob=lambda params, f, y: y * f - jnp.exp(f) - jax.scipy.special.gammaln(y + 1),
+
+    def log_prob(params: PyTree, f: Float[Array, "B m"], y: Shaped[Array, "B m"]) -> Float[Array, "B m"]:
+        y = y.astype(f.dtype)
+        return y * f - jnp.exp(f) - jax.scipy.special.gammaln(y + 1)
+
+    def cdf(params: PyTree, f: Float[Array, "B m"], y: Shaped[Array, "B m"]) -> Float[Array, "B m"]:
+        y = jnp.floor(y.astype(f.dtype))
+        return jnp.where(y < 0, 0.0, jax.scipy.special.gammaincc(jnp.maximum(y, 0) + 1, jnp.exp(f)))
+
+    return _discrete(
+        log_prob=log_prob,
         mean=rate,
         variance=rate,
         sample=lambda key, params, f: jax.random.poisson(key, jnp.exp(f)).astype(f.dtype),
-        cdf=lambda params, f, y: jnp.where(
-            y < 0, 0.0, jax.scipy.special.gammaincc(jnp.floor(jnp.maximum(y, 0)) + 1, jnp.exp(f))
-        ),
+        cdf=cdf,
     )
 
 

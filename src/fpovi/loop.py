@@ -84,9 +84,7 @@ def _chunk(
         if size == rows:
             return data, order
         position = step % batches
-        order = jax.lax.cond(
-            position == 0, lambda: epoch_order(key_order, step // batches, rows, size), lambda: order
-        )
+        order = jax.lax.cond(position == 0, lambda: epoch_order(key_order, step // batches, rows, size), lambda: order)
         fresh = position * size + jnp.arange(size) < rows
         return take(data, order[position], fresh), order
 

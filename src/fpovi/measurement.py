@@ -7,12 +7,14 @@ an accident of the network: ν should cover the inputs one will ask about, with 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array
 
-from fpovi.types import Key, Measurement
+from fpovi.types import Key, Measurement, Numbers
 
 
 def _beside_batch(draw: Callable[[Key, Array], Array]) -> Measurement:
@@ -24,62 +26,103 @@ def train_only() -> Measurement:
     return lambda key, x: x
 
 
-def kde(
-    size: int, bandwidth: float | Float[Array, " d_x"], centres: Float[Array, "N d_x"] | None = None
-) -> Measurement:
+def kde(size: int, bandwidth: Numbers, centres: Numbers | None = None) -> Measurement:
     """``size`` draws from a Gaussian kernel density estimate: a random centre plus ``bandwidth``·N(0, 1).
 
-    Centres are the rows of ``centres``, by default the labelled inputs of the step. A bandwidth near the scale of a
-    feature spreads the points past the data by about one standard deviation; the experiments of Wang et al. (2019)
-    use 1/√N of it, which is almost the training inputs again.
+    Centres are the rows of ``centres (N, *d_x)``, by default the labelled inputs of the step; ``bandwidth`` is one
+    number, or one per feature. A bandwidth near the scale of a feature spreads the points past the data by about one
+    standard deviation; the experiments of Wang et al. (2019) use 1/√N of it, which is almost the training inputs again.
     """
+    return _around(size, "bandwidth", bandwidth, centres, lambda key, dtype: jnp.ones((size,), dtype))
+
+
+def halo(size: int, reach: float = 2.0, scale: Numbers = 1.0, centres: Numbers | None = None) -> Measurement:
+    """``size`` points from near the data to well past it: the choice that need not know where one will ask.
+
+    A random centre plus u·``reach``·``scale``·N(0, 1), with its own u uniform on (0, 1) for every point. The random
+    radius is what carries over from one feature to many: noise of one size lies on a thin shell in many dimensions,
+    and a box around the data is nearly all corner. ``scale`` is the standard deviation of the features, 1 where
+    inputs are standardised; centres are those of :func:`kde`.
+    """
+    if not reach > 0:
+        raise ValueError(f"reach={reach} must be positive")
+    return _around(size, "scale", scale, centres, lambda key, dtype: reach * jax.random.uniform(key, (size,), dtype))
+
+
+def _around(
+    size: int, name: str, width: Numbers, centres: Numbers | None, radius: Callable[[Key, Any], Array]
+) -> Measurement:
+    """Random centres plus radius·width·N(0, 1), one radius per point."""
     _check_size(size)
-    if not bool(jnp.all(jnp.asarray(bandwidth) >= 0)):
-        raise ValueError(f"bandwidth={bandwidth} must not be negative")
+    rows = None if centres is None else _rows("centres", centres)
+    width = np.asarray(width, float)
+    if not (np.all(width >= 0) and np.all(np.isfinite(width))):
+        raise ValueError(f"{name}={width} must be finite and not negative")
 
     def draw(key: Key, x: Array) -> Array:
-        key_centre, key_noise = jax.random.split(key)
-        pool = x if centres is None else centres
-        chosen = pool[jax.random.randint(key_centre, (size,), 0, pool.shape[0])]
-        return chosen + bandwidth * jax.random.normal(key_noise, chosen.shape, chosen.dtype)
+        key_centre, key_radius, key_noise = jax.random.split(key, 3)
+        chosen = _choose(key_centre, _pool(x, rows), size)
+        if width.ndim > 0:
+            _check_features(name, width.shape, x)
+        noise = jnp.asarray(width, chosen.dtype) * jax.random.normal(key_noise, chosen.shape, chosen.dtype)
+        return chosen + radius(key_radius, chosen.dtype).reshape(size, *(1,) * (x.ndim - 1)) * noise
 
     return _beside_batch(draw)
 
 
-def uniform_box(size: int, low: Float[Array, " d_x"], high: Float[Array, " d_x"]) -> Measurement:
-    """``size`` points uniform between the corners ``low`` and ``high``: right for a few features, see :func:`around`."""
+def uniform_box(size: int, low: Numbers, high: Numbers) -> Measurement:
+    """``size`` points uniform between the corners ``low (d_x,)`` and ``high (d_x,)``: for a few features."""
     _check_size(size)
-    low, high = jnp.asarray(low), jnp.asarray(high)
-    if low.shape != high.shape or not bool(jnp.all(low <= high)):
-        raise ValueError(f"low={low} and high={high} must have one entry per feature, low ≤ high")
-    return _beside_batch(
-        lambda key, x: jax.random.uniform(key, (size, *x.shape[1:]), minval=low, maxval=high, dtype=x.dtype)
-    )
+    low, high = np.asarray(low, float), np.asarray(high, float)
+    if low.shape != high.shape or not (np.all(low <= high) and np.all(np.isfinite([low, high]))):
+        raise ValueError(f"low={low} and high={high} must have one finite entry per feature, low ≤ high")
+
+    def draw(key: Key, x: Array) -> Array:
+        _check_features("low", low.shape, x)
+        corners = jnp.asarray(low, x.dtype), jnp.asarray(high, x.dtype)
+        return jax.random.uniform(key, (size, *x.shape[1:]), x.dtype, *corners)
+
+    return _beside_batch(draw)
 
 
-def mixup(size: int, centres: Float[Array, "N *d_x"] | None = None) -> Measurement:
+def mixup(size: int, centres: Numbers | None = None) -> Measurement:
     """``size`` random points on segments between two rows of ``centres`` (by default the step's labelled inputs)."""
     _check_size(size)
+    rows = None if centres is None else _rows("centres", centres)
 
     def draw(key: Key, x: Array) -> Array:
         key_pairs, key_share = jax.random.split(key)
-        pool = x if centres is None else centres
-        first, second = pool[jax.random.randint(key_pairs, (2, size), 0, pool.shape[0])]
+        first, second = _choose(key_pairs, _pool(x, rows), 2, size)
         share = jax.random.uniform(key_share, (size,) + (1,) * (first.ndim - 1), first.dtype)
         return share * first + (1 - share) * second
 
     return _beside_batch(draw)
 
 
-def points(array: Float[Array, "M *d_x"], size: int | None = None) -> Measurement:
-    """The rows of ``array``, all of them or ``size`` at random a step: one's own points, or unlabelled inputs."""
-    array = jnp.asarray(array)
-    if array.shape[0] == 0 or not bool(jnp.all(jnp.isfinite(array))):
-        raise ValueError(f"array with shape {array.shape} must have at least one row and only finite values")
-    if size is None:
-        return _beside_batch(lambda key, x: array)
-    _check_size(size)
-    return _beside_batch(lambda key, x: array[jax.random.randint(key, (size,), 0, array.shape[0])])
+def points(array: Numbers, size: int | None = None) -> Measurement:
+    """The rows of ``array (M, *d_x)``, all of them or ``size`` at random a step: own points, or unlabelled inputs."""
+    if size is not None:
+        _check_size(size)
+    pool = _rows("array", array)
+
+    def draw(key: Key, x: Array) -> Array:
+        _check_features("array", pool.shape[1:], x)
+        return pool if size is None else _choose(key, pool, size)
+
+    return _beside_batch(draw)
+
+
+def _choose(key: Key, rows: Array, *shape: int) -> Array:
+    """Random rows, with repetition."""
+    return rows[jax.random.randint(key, shape, 0, rows.shape[0])]
+
+
+def _pool(x: Array, centres: Array | None) -> Array:
+    """The rows to start from: ``centres``, by default x itself."""
+    if centres is None:
+        return x
+    _check_features("centres", centres.shape[1:], x)
+    return centres.astype(x.dtype)
 
 
 def _check_size(size: int) -> None:
@@ -87,8 +130,23 @@ def _check_size(size: int) -> None:
         raise ValueError(f"size={size} must be at least 1 (train_only has no extra points)")
 
 
+def _check_features(name: str, features: tuple[int, ...], x: Array) -> None:
+    if features != x.shape[1:]:
+        raise ValueError(f"{name} is for inputs of shape {features}, but those of x have shape {x.shape[1:]}")
+
+
+def _rows(name: str, array: Numbers) -> Array:
+    rows = np.asarray(array)
+    if rows.ndim < 2 or rows.shape[0] == 0:
+        raise ValueError(f"{name} has shape {rows.shape}, but at least one row (N, d_x) is needed")
+    if not np.all(np.isfinite(rows)):
+        raise ValueError(f"{name} has {np.sum(~np.isfinite(rows))} NaN or infinite values: all must be finite")
+    return jnp.asarray(rows)
+
+
 MEASUREMENTS = {
     "train_only": train_only,
+    "halo": halo,
     "kde": kde,
     "uniform_box": uniform_box,
     "mixup": mixup,

@@ -5,7 +5,10 @@ All are written for one particle. The scales of the prior live in one :class:`~f
 the infinite-width prior of the same network reads too.
 """
 
-from collections.abc import Callable, Sequence
+import inspect
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +18,7 @@ from jaxtyping import Array, Float
 
 from fpovi.types import Architecture, Key, Network, PyTree, Scales
 
-LeafStd = Callable[[Array], float]
+ShapeStd = Callable[[tuple[int, ...]], float]
 
 
 def fan_in_scales(sizes: Sequence[int], weight: float = 1.0, bias: float = 1.0) -> Scales:
@@ -41,6 +44,13 @@ class MLP(eqx.Module):
 
     weights: tuple[Float[Array, "_ _"], ...]
     biases: tuple[Float[Array, " _"], ...]
+
+    def scaled(self, weight: Float[Array, " L"], bias: Float[Array, " L"]) -> "MLP":
+        """Layer l's weights times ``weight[l]``, its biases times ``bias[l]``."""
+        return MLP(
+            tuple(w * s.astype(w.dtype) for w, s in zip(self.weights, weight, strict=True)),
+            tuple(b * s.astype(b.dtype) for b, s in zip(self.biases, bias, strict=True)),
+        )
 
 
 def mlp(
@@ -71,39 +81,26 @@ def mlp(
         raise ValueError(f"sizes={sizes} must name inputs, any hidden layers and outputs, each at least 1")
     scales = fan_in_scales(sizes) if scales is None else scales
     _check_scales(scales, sizes)
-    deviation = MLP(
-        tuple(jnp.sqrt(v / n) for v, n in zip(scales.weight, sizes[:-1], strict=True)),
-        tuple(jnp.sqrt(v) for v in scales.bias),
-    )
-    shapes = MLP(tuple(zip(sizes[:-1], sizes[1:], strict=True)), tuple((n,) for n in sizes[1:]))
-    stored = jax.tree.map(jnp.ones_like, deviation) if unit_weights else deviation
-
-    def normal(key: Key) -> MLP:
-        is_shape = lambda leaf: isinstance(leaf, tuple) and isinstance(leaf[0], int)  # noqa: E731
-        leaves, treedef = jax.tree.flatten(shapes, is_leaf=is_shape)
-        keys = jax.random.split(key, len(leaves))
-        return jax.tree.unflatten(treedef, [jax.random.normal(k, s) for k, s in zip(keys, leaves, strict=True)])
+    deviation = jnp.sqrt(scales.weight / jnp.asarray(sizes[:-1], scales.weight.dtype)), jnp.sqrt(scales.bias)
+    ones = jax.tree.map(jnp.ones_like, deviation)
+    prior_std, forward_scale = (ones, deviation) if unit_weights else (deviation, ones)
 
     def sample_prior(key: Key) -> MLP:
-        return jax.tree.map(jnp.multiply, normal(key), stored)
+        return _standard_normal(key, sizes).scaled(*prior_std)
 
     def init(key: Key) -> tuple[MLP, tuple[()]]:
         if prior_start:
             return sample_prior(key), ()
-        draw = normal(key)
-        weights = [w / (sum(w.shape) + 1) ** 0.5 for w in draw.weights]
-        if unit_weights:
-            weights = [w / s for w, s in zip(weights, deviation.weights, strict=True)]
-        return MLP(tuple(weights), tuple(jnp.zeros_like(b) for b in draw.biases)), ()
+        small = jnp.asarray([(n_in + n_out + 1) ** -0.5 for n_in, n_out in pairwise(sizes)])
+        return _standard_normal(key, sizes).scaled(small / forward_scale[0], jnp.zeros_like(small)), ()
 
     def log_prior(theta: MLP) -> Float[Array, ""]:
-        leaf = lambda w, s: jnp.sum(jax.scipy.stats.norm.logpdf(w, scale=s))  # noqa: E731
-        return sum(jax.tree.leaves(jax.tree.map(leaf, theta, stored)))
+        leaves = [*zip(theta.weights, prior_std[0], strict=True), *zip(theta.biases, prior_std[1], strict=True)]
+        return _sum(jnp.sum(jax.scipy.stats.norm.logpdf(leaf, scale=std.astype(leaf.dtype))) for leaf, std in leaves)
 
     def layers(theta: MLP, x: Float[Array, "B d_x"]) -> list[Float[Array, "B _"]]:
-        if unit_weights:
-            theta = jax.tree.map(jnp.multiply, theta, deviation)
-        hidden, outputs = [], x * scales.input
+        theta = theta.scaled(*forward_scale) if unit_weights else theta
+        hidden, outputs = [], x * scales.input.astype(x.dtype)
         for layer, (weight, bias) in enumerate(zip(theta.weights, theta.biases, strict=True)):
             if layer > 0:
                 outputs = activation(outputs)
@@ -120,6 +117,19 @@ def mlp(
     return Network(init, sample_prior, log_prior, apply, activations, Architecture(sizes, activation, scales))
 
 
+def _standard_normal(key: Key, sizes: tuple[int, ...]) -> MLP:
+    """All weights and biases N(0, 1), from one call to the generator."""
+    shapes = [*pairwise(sizes), *((n_out,) for n_out in sizes[1:])]
+    ends = list(accumulate(math.prod(shape) for shape in shapes))
+    parts = jnp.split(jax.random.normal(key, (ends[-1],)), ends[:-1])
+    leaves = tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
+    return MLP(leaves[: len(sizes) - 1], leaves[len(sizes) - 1 :])
+
+
+def _sum(terms: Iterable[Array]) -> Array:
+    return sum(terms, start=jnp.zeros(()))
+
+
 def _check_scales(scales: Scales, sizes: tuple[int, ...]) -> None:
     for name, value, length in (
         ("input", scales.input, sizes[0]),
@@ -130,26 +140,23 @@ def _check_scales(scales: Scales, sizes: tuple[int, ...]) -> None:
             raise ValueError(f"scales.{name} has shape {value.shape}, but sizes={sizes} needs ({length},)")
 
 
-def from_equinox(make: Callable[[Key], Any], prior_std: float | LeafStd | None = None) -> Network:
+def from_equinox(make: Callable[[Key], Any], prior_std: float | ShapeStd | None = None) -> Network:
     """A user's Equinox module, unchanged, with an independent Gaussian prior on its floating-point arrays.
 
     Args:
         make: ``make(key)`` builds the module, which maps one example ``(d_x,) -> (k,)``, or, when it is stateful,
             the pair that ``eqx.nn.make_with_state`` gives.
-        prior_std: one standard deviation for all weights, or a function of the array; by default 1/√(fan in) for
+        prior_std: one standard deviation for all weights, or a function of an array's shape; by default 1/√(fan in) for
             weight matrices and 1 for vectors.
     """
-    probe = eqx.filter_eval_shape(make, jax.random.key(0))
-    stateful = isinstance(probe, tuple)
+    template = eqx.filter_eval_shape(make, jax.random.key(0))
+    stateful = isinstance(template, tuple)
+    # what is not a floating-point array (activation functions, sizes) is the same for every particle
+    static = eqx.filter(template[0] if stateful else template, lambda leaf: not _is_inexact(leaf))
 
     def init(key: Key) -> tuple[PyTree, PyTree]:
-        made = make(key)
-        module, state = made if stateful else (made, ())
+        module, state = make(key) if stateful else (make(key), ())
         return eqx.filter(module, eqx.is_inexact_array), state
-
-    # what is not a floating-point array (activation functions, shapes) is the same for every particle
-    template = eqx.filter_eval_shape(lambda key: make(key)[0] if stateful else make(key), jax.random.key(0))
-    static = eqx.filter(template, lambda leaf: not _is_inexact(leaf))
 
     def apply(theta: PyTree, state: PyTree, x: Array, train: bool) -> tuple[Array, PyTree]:
         module = eqx.nn.inference_mode(eqx.combine(theta, static), value=not train)
@@ -161,7 +168,7 @@ def from_equinox(make: Callable[[Key], Any], prior_std: float | LeafStd | None =
     return Network(init, sample_prior, log_prior, apply)
 
 
-def from_flax(module: Any, example: Float[Array, "B *d_x"], prior_std: float | LeafStd | None = None) -> Network:
+def from_flax(module: Any, example: Float[Array, "B *d_x"], prior_std: float | ShapeStd | None = None) -> Network:
     """A user's Flax (linen) module, unchanged, with an independent Gaussian prior on its parameters.
 
     Args:
@@ -170,8 +177,6 @@ def from_flax(module: Any, example: Float[Array, "B *d_x"], prior_std: float | L
         example: a batch of inputs to trace shapes with.
         prior_std: as in :func:`from_equinox`.
     """
-    import inspect
-
     takes_train = "train" in inspect.signature(type(module).__call__).parameters
 
     def init(key: Key) -> tuple[PyTree, PyTree]:
@@ -194,26 +199,28 @@ def _is_inexact(leaf: Any) -> bool:
 
 
 def _gaussian_weights(
-    init: Callable[[Key], tuple[PyTree, PyTree]], prior_std: float | LeafStd | None, fan_axis: int
+    init: Callable[[Key], tuple[PyTree, PyTree]], prior_std: float | ShapeStd | None, fan_axis: int
 ) -> tuple[Callable[[Key], PyTree], Callable[[PyTree], Array]]:
     """sample_prior and log_prior of independent Gaussians; ``fan_axis`` is the axis of weight arrays that fans out."""
 
-    def std(leaf: Array) -> float:
+    def std(shape: tuple[int, ...]) -> float:
         if callable(prior_std):
-            return prior_std(leaf)
+            return prior_std(shape)
         if prior_std is not None:
             return float(prior_std)
-        return (leaf.shape[fan_axis] / leaf.size) ** 0.5 if leaf.ndim > 1 else 1.0
+        return (shape[fan_axis] / math.prod(shape)) ** 0.5 if len(shape) > 1 else 1.0
 
     def sample_prior(key: Key) -> PyTree:
         leaves, treedef = jax.tree.flatten(jax.eval_shape(init, key)[0])
         keys = jax.random.split(key, len(leaves))
-        draws = [std(leaf) * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
+        draws = [
+            std(leaf.shape) * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)
+        ]
         return jax.tree.unflatten(treedef, draws)
 
     def log_prior(theta: PyTree) -> Array:
-        terms = [jnp.sum(jax.scipy.stats.norm.logpdf(leaf, scale=std(leaf))) for leaf in jax.tree.leaves(theta)]
-        return sum(terms)  # type: ignore[return-value]
+        densities = (jax.scipy.stats.norm.logpdf(leaf, scale=std(leaf.shape)) for leaf in jax.tree.leaves(theta))
+        return _sum(jnp.sum(density) for density in densities)
 
     return sample_prior, log_prior
 

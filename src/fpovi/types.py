@@ -6,16 +6,19 @@ them labelled), ``d_x`` features, ``k`` network outputs, ``m`` observed targets 
 function value, ``p`` flattened weights.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import jaxtyping
 from jaxtyping import Array, Float, Shaped
+from numpy.typing import ArrayLike
 
 T = TypeVar("T")
 Key: TypeAlias = jaxtyping.Key[Array, ""]
 Scalar: TypeAlias = Float[Array, ""]
 PyTree: TypeAlias = Any
+# what a user may pass for an array: numbers, lists and tuples of them, NumPy, JAX
+Numbers: TypeAlias = ArrayLike | Sequence[Any] | float | int
 
 
 class Batch(NamedTuple):
@@ -74,7 +77,7 @@ class Likelihood(NamedTuple):
 
     ``width(m)`` is the number of network outputs that ``m`` targets need; ``canonical`` maps outputs to an
     identified f; ``log_prob`` and ``cdf`` give one value per row and target; ``noise(params)`` is the scalar worth
-    plotting. With ``shared`` all particles keep the same params.
+    plotting. With ``shared`` all particles keep the same params; ``discrete`` targets are whole numbers.
     """
 
     init: Callable[[], PyTree]
@@ -88,15 +91,23 @@ class Likelihood(NamedTuple):
     noise: Callable[[PyTree], Scalar]
     width: Callable[[int], int]
     shared: bool = False
+    discrete: bool = False
 
 
 class FunctionPrior(NamedTuple):
-    """p(f(x)) at any finite x: ``score(key, f, x) -> like f``; with a density, ``log_prob(key, f, x) -> (n,)``."""
+    """p(f(x)) at any finite x: ``score(key, f, x) -> like f``; with a density, ``log_prob(key, f, x) -> (n,)``.
+
+    A prior that learns from step to step keeps a carry: ``init(key, n) -> carry`` and
+    ``advance(key, carry, f, x) -> (score, carry)``, which then takes the place of ``score`` in a run.
+    """
 
     score: Callable[[Key, Float[Array, "n B k"], Array], Float[Array, "n B k"]]
     log_prob: Callable[[Key, Float[Array, "n B k"], Array], Float[Array, " n"]] | None = None
+    init: Callable[[Key, int], PyTree] = lambda key, n: ()
+    advance: Callable[[Key, PyTree, Array, Array], tuple[Array, PyTree]] | None = None
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """A kernel is any ``kernel(a, b) -> gram``.
 

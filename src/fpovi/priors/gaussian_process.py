@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from fpovi.precision import in_float64
+from fpovi.numerics import in_float64
 from fpovi.types import FunctionPrior, Key
 
 Covariance = Callable[[Float[Array, "A d_x"], Float[Array, "B d_x"]], Float[Array, "A B"]]
@@ -32,7 +32,7 @@ def gaussian_process(covariance: Covariance, jitter: float = 1e-6, centred: bool
     def whiten(x: Array, f: Array) -> tuple[Array, Array]:
         cov = covariance(x, x)
         factor = jnp.linalg.cholesky(cov + jitter * jnp.eye(x.shape[0], dtype=x.dtype))
-        stacked = jnp.moveaxis(f, 1, 0).reshape(x.shape[0], -1)                      # (B, n·k)
+        stacked = jnp.moveaxis(f, 1, 0).reshape(x.shape[0], -1)  # (B, n·k)
         return factor, solve_triangular(factor, stacked, lower=True)
 
     def centre(f: Array) -> Array:

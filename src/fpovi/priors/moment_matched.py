@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fpovi.precision import in_float64
+from fpovi.numerics import in_float64
 from fpovi.priors.draws import check_draws, prior_draws
 from fpovi.types import FunctionPrior, Key, Network
 
@@ -36,8 +36,7 @@ def moment_matched(
         raise ValueError(f"floor={floor} must be positive")
 
     @in_float64
-    def whiten(f: Float[Array, "n d"], samples: Float[Array, "draws d"]) -> Float[Array, "two n d"]:
-        """Λ^½ and Λ^-½ times the coordinates of f − m, back in the original axes: [Λ^-1 (f − m), Λ^-½ (f − m)]."""
+    def precision_times(f: Float[Array, "n d"], samples: Float[Array, "M d"]) -> Float[Array, "n d"]:
         mean = jnp.mean(samples, axis=0)
         centred = samples - mean
         values, vectors = jnp.linalg.eigh(centred.T @ centred / (draws - 1))
@@ -47,7 +46,7 @@ def moment_matched(
 
     def score(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]) -> Float[Array, "n B k"]:
         samples = prior_draws(key, network, x, draws, canonical)
-        solved = whiten(f.reshape(f.shape[0], -1), samples.reshape(draws, -1))
+        solved = precision_times(f.reshape(f.shape[0], -1), samples.reshape(draws, -1))
         return -solved.reshape(f.shape)
 
     return FunctionPrior(score)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The infinite-width limit of the network at hand, analytically."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +29,9 @@ def nngp(network: Network, jitter: float = 1e-4, centred: bool = False) -> Funct
         jitter, centred: as in :func:`~fpovi.priors.gaussian_process`.
     """
     if network.architecture is None:
-        raise ValueError("prior=nngp needs a network with a known architecture, such as mlp; use moment_matched or ssge")
+        raise ValueError(
+            "prior=nngp needs a network with a known architecture, such as mlp; use moment_matched or ssge"
+        )
     return gaussian_process(nngp_covariance(network.architecture), jitter, centred)
 
 
@@ -51,7 +55,7 @@ def nngp_covariance(architecture: Architecture) -> Covariance:
 
 
 def relu_expectation(uu: Array, uv: Array, vv: Array) -> Array:
-    r""":math:`\frac{\sqrt{uu\,vv}}{2\pi}(\sin\vartheta + (\pi-\vartheta)\cos\vartheta)`, ϑ the angle between u and v."""
+    r""":math:`\frac{\sqrt{uu\,vv}}{2\pi}(\sin\vartheta + (\pi-\vartheta)\cos\vartheta)`, ϑ the angle of u and v."""
     norm = jnp.sqrt(uu * vv)
     cosine = jnp.clip(uv / jnp.where(norm > 0, norm, 1), -1, 1)
     angle = jnp.arccos(cosine)
@@ -63,7 +67,7 @@ def erf_expectation(uu: Array, uv: Array, vv: Array) -> Array:
     return 2 / jnp.pi * jnp.arcsin(2 * uv / jnp.sqrt((1 + 2 * uu) * (1 + 2 * vv)))
 
 
-def quadrature_expectation(phi: object, uu: Array, uv: Array, vv: Array) -> Array:
+def quadrature_expectation(phi: Callable[[Array], Array], uu: Array, uv: Array, vv: Array) -> Array:
     r""":math:`\mathbb E[\phi(u)\phi(v)]` by a product Gauss–Hermite rule on u = √uu·z₁, v = √vv·(ρz₁ + √(1−ρ²)z₂)."""
     nodes, mass = np.polynomial.hermite_e.hermegauss(QUADRATURE_NODES)
     mass = mass / mass.sum()
@@ -73,7 +77,10 @@ def quadrature_expectation(phi: object, uu: Array, uv: Array, vv: Array) -> Arra
     rho = jnp.clip(uv / jnp.where(norm > 0, norm, 1), -1, 1)
     u, v = (jnp.broadcast_to(a, rho.shape)[..., None, None] for a in (jnp.sqrt(uu), jnp.sqrt(vv)))
     rho = rho[..., None, None]
-    return jnp.sum(weight * phi(u * z1) * phi(v * (rho * z1 + jnp.sqrt(1 - rho**2) * z2)), axis=(-2, -1))  # type: ignore[operator]
+    return jnp.sum(weight * phi(u * z1) * phi(v * (rho * z1 + jnp.sqrt(1 - rho**2) * z2)), axis=(-2, -1))
 
 
-EXPECTATIONS = {jax.nn.relu: relu_expectation, jax.scipy.special.erf: erf_expectation}
+EXPECTATIONS: dict[Callable[[Array], Array], Callable[[Array, Array, Array], Array]] = {
+    jax.nn.relu: relu_expectation,
+    jax.scipy.special.erf: erf_expectation,
+}

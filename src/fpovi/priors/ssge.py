@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fpovi.precision import in_float64
+from fpovi.numerics import in_float64, median
 from fpovi.priors.draws import check_draws, prior_draws
 from fpovi.types import FunctionPrior, Key, Network
 
@@ -47,26 +47,22 @@ def ssge(
 
 
 @in_float64
-def stein_score(
-    f: Float[Array, "n d"], samples: Float[Array, "M d"], kept: Float[Array, ""]
-) -> Float[Array, "n d"]:
+def stein_score(f: Float[Array, "n d"], samples: Float[Array, "M d"], kept: Float[Array, ""]) -> Float[Array, "n d"]:
     """The estimator of :func:`ssge` at f, given the draws."""
     size = samples.shape[0]
     squared = _squared(samples, samples)
-    lengthscale2 = jnp.maximum(jnp.median(squared), 1e-12)
+    lengthscale2 = jnp.maximum(median(squared), 1e-12)
     gram = jnp.exp(-squared / (2 * lengthscale2))
     values, vectors = jnp.linalg.eigh(gram)
     values, vectors = values[::-1], vectors[:, ::-1]
-    before = (jnp.cumsum(values) - values) / jnp.sum(values)                # share of the eigenvalues before j
+    before = (jnp.cumsum(values) - values) / jnp.sum(values)  # share of the eigenvalues before j
     weight = jnp.where((before < kept) & (values > 1e-10 * values[0]), 1 / values, 0) * jnp.sqrt(size)
-    psi = jnp.exp(-_squared(f, samples) / (2 * lengthscale2)) @ vectors * weight             # (n, J)
+    psi = jnp.exp(-_squared(f, samples) / (2 * lengthscale2)) @ vectors * weight  # (n, J)
     # Σ_m' ∇ k(f_m', f_m) = Σ_m' −k(f_m', f_m)(f_m' − f_m)/ℓ²
-    gradient = (gram.sum(axis=0)[:, None] * samples - gram.T @ samples) / lengthscale2       # (M, d)
-    beta = -(vectors.T @ gradient) * weight[:, None] / size                                   # (J, d)
+    gradient = (gram.sum(axis=0)[:, None] * samples - gram.T @ samples) / lengthscale2  # (M, d)
+    beta = -(vectors.T @ gradient) * weight[:, None] / size  # (J, d)
     return psi @ beta
 
 
 def _squared(a: Float[Array, "A d"], b: Float[Array, "B d"]) -> Float[Array, "A B"]:
     return jnp.sum(a**2, axis=1)[:, None] + jnp.sum(b**2, axis=1)[None, :] - 2 * a @ b.T
-
-

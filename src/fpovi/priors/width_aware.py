@@ -1,79 +1,97 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prior of a finite-width network, not its Gaussian limit."""
+"""The prior of a finite-width network, not of its Gaussian limit."""
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
+from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
-from fpovi.precision import in_float64
-from fpovi.priors.draws import check_draws
-from fpovi.types import FunctionPrior, Key, Network
+from fpovi.numerics import in_float64
+from fpovi.types import FunctionPrior, Key, Network, PyTree
+
+SETTLE, AVERAGE = 300, 300  # moves before and during the average, where auxiliaries are not carried from step to step
 
 
-def width_aware(network: Network, draws: int = 200, jitter: float = 1e-4) -> FunctionPrior:
-    r"""What a multilayer perceptron of finite width believes: a mixture of Gaussians over its hidden layers.
+def width_aware(network: Network, jitter: float = 1e-3, step_size: float = 0.01) -> FunctionPrior:
+    r"""What a multilayer perceptron of finite width believes, by letting hidden layers explain each function.
 
-    Given the hidden layers, the outputs are linear in the last layer's Gaussian weights, so f(x) is Gaussian; the
-    prior is the average over hidden layers, here over M fresh draws of them:
+    Given hidden layers with last activations Φ ``(B, h)``, the outputs are linear in the last layer's Gaussian weights,
+    so :math:`f \mid \Phi \sim \mathcal N(0, \Sigma_\Phi)` with :math:`\Sigma_\Phi = \tfrac wh \Phi\Phi^T + b +
+    \epsilon I`, w and b the last layer's variances. Fisher's identity turns that into the score of the prior, which
+    is a mixture of Gaussians and not one of them:
 
-    .. math::
-        p(f(x)) = \mathbb E_{\Phi}\, \mathcal N(f; 0, \Sigma_\Phi)
-        \approx \frac1M \sum_m \mathcal N(f; 0, \Sigma_m), \qquad
-        \Sigma_m = \tfrac{w}{h} \Phi_m \Phi_m^T + b + \epsilon I
+    .. math:: \nabla_f \log p(f) = \mathbb E_{\Phi \mid f}\big[-\Sigma_\Phi^{-1} f\big]
 
-    with :math:`\Phi_m` the last hidden activations ``(B, h)``, w and b the last layer's variances. The score
-    :math:`-\sum_m r_m(f)\, \Sigma_m^{-1} f` weighs every Gaussian by its responsibility for f.
+    Every particle keeps auxiliary hidden layers, in units of their prior standard deviation, which one step of
+    underdamped Langevin dynamics on p(Φ | f) moves each time the score is asked for; the expectation is their average
+    over steps. Asked once, without ``init`` and ``advance``, :attr:`score` settles fresh auxiliaries first.
 
     Args:
         network: an ``mlp`` with at least one hidden layer.
-        draws: M.
-        jitter: ε.
+        jitter: ε. Together with the number of points, which should not exceed the width by much, it bounds the
+            stiffness of the score.
+        step_size: of the Langevin dynamics.
     """
-    check_draws(draws)
     architecture = network.architecture
     if architecture is None or network.activations is None or len(architecture.sizes) < 3:
         raise ValueError("prior=width_aware needs an mlp with a hidden layer; use moment_matched or ssge")
-    width, outputs = architecture.sizes[-2:]
-    weight, bias = float(architecture.scales.weight[-1]), float(architecture.scales.bias[-1])
+    for name, value in (("jitter", jitter), ("step_size", step_size)):
+        if not value > 0:
+            raise ValueError(f"{name}={value} must be positive")
     activations = network.activations
+    width, outputs = architecture.sizes[-2:]
+    weight, bias = float(architecture.scales.weight[-1]) / width, float(architecture.scales.bias[-1])
+    keep = jnp.exp(-step_size)
 
-    def features(key: Key, x: Array) -> Float[Array, "B h"]:
-        hidden, _ = activations(network.sample_prior(key), (), x, True)
-        return hidden[:, -(width + outputs) : -outputs]
+    def standard_deviation(theta: PyTree) -> PyTree:
+        """Of a Gaussian prior, whose gradient at 1 is −1/σ²."""
+        return jax.tree.map(lambda g: (-1 / g) ** 0.5, jax.grad(network.log_prior)(jax.tree.map(jnp.ones_like, theta)))
 
-    def components(f: Array, phi: Array) -> tuple[Array, Array]:
-        """log N(f; 0, Σ_m) ``(M, n)`` and Σ_m⁻¹ f ``(M, n, B, k)``."""
-        n, rows, k = f.shape
-        eye = jnp.eye(rows, dtype=f.dtype)
-        stacked = jnp.moveaxis(f, 1, 0).reshape(rows, n * k)
+    def pull(auxiliary: PyTree, f: Float[Array, "B k"], x: Array) -> tuple[PyTree, Float[Array, "B k"]]:
+        """∂/∂ of log N(f; 0, Σ_Φ) + log p(Φ), in the auxiliaries and in f."""
 
-        def one(phi: Array) -> tuple[Array, Array]:
-            factor = jnp.linalg.cholesky(weight / width * phi @ phi.T + bias + jitter * eye)
-            white = solve_triangular(factor, stacked, lower=True)
-            quadratic = jnp.sum(white.reshape(rows, n, k) ** 2, axis=(0, 2))
-            log_norm = jnp.sum(jnp.log(jnp.diagonal(factor))) + rows / 2 * jnp.log(2 * jnp.pi)
-            solved = solve_triangular(factor, white, lower=True, trans=1)
-            return -quadratic / 2 - k * log_norm, jnp.moveaxis(solved.reshape(rows, n, k), 0, 1)
+        def features(auxiliary: PyTree) -> Float[Array, "B h"]:
+            theta = jax.tree.map(jnp.multiply, auxiliary, standard_deviation(auxiliary))
+            return activations(theta, (), x, True)[0][:, -(width + outputs) : -outputs]
 
-        return jax.vmap(one)(phi)
+        phi, pullback = jax.vjp(features, auxiliary)
+        inverse = _inverse(weight * phi @ phi.T + bias + jitter * jnp.eye(f.shape[0], dtype=f.dtype))
+        solved = inverse @ f
+        (likelihood,) = pullback(weight * (solved @ (solved.T @ phi) - f.shape[1] * inverse @ phi))
+        return jax.tree.map(jnp.subtract, likelihood, auxiliary), -solved
 
-    @in_float64
-    def score64(f: Array, phi: Array) -> Array:
-        log_density, solved = components(f, phi)
-        return -jnp.einsum("mn,mnbk->nbk", jax.nn.softmax(log_density, axis=0), solved)
+    def init(key: Key, n: int) -> tuple[PyTree, PyTree]:
+        theta = jax.vmap(network.sample_prior)(jax.random.split(key, n))
+        auxiliary = jax.tree.map(lambda a, s: a / s, theta, jax.vmap(standard_deviation)(theta))
+        return auxiliary, jax.tree.map(jnp.zeros_like, auxiliary)
 
-    @in_float64
-    def log_prob64(f: Array, phi: Array) -> Array:
-        return jax.nn.logsumexp(components(f, phi)[0], axis=0) - jnp.log(draws)
+    def advance(
+        key: Key, carry: tuple[PyTree, PyTree], f: Float[Array, "n B k"], x: Float[Array, "B d_x"]
+    ) -> tuple[Float[Array, "n B k"], tuple[PyTree, PyTree]]:
+        auxiliary, speed = carry
+        force, score = jax.vmap(lambda a, f: pull(a, f, x))(auxiliary, f)
+        leaves, treedef = jax.tree.flatten(speed)
+        keys = jax.tree.unflatten(treedef, list(jax.random.split(key, len(leaves))))
 
-    def hidden_draws(key: Key, x: Array) -> Float[Array, "M B h"]:
-        return jax.vmap(lambda key: features(key, x))(jax.random.split(key, draws))
+        def kick(key: Key, v: Array, g: Array) -> Array:
+            g = jnp.clip(g, -10 / step_size, 10 / step_size)
+            return keep * v + step_size * g + jnp.sqrt(1 - keep**2) * jax.random.normal(key, v.shape, v.dtype)
+
+        speed = jax.tree.map(kick, keys, speed, force)
+        return score, (jax.tree.map(lambda a, v: a + step_size * v, auxiliary, speed), speed)
 
     def score(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"]) -> Float[Array, "n B k"]:
-        return score64(f, hidden_draws(key, x))
+        def one(i: Array, loop: tuple[Array, tuple[PyTree, PyTree]]) -> tuple[Array, tuple[PyTree, PyTree]]:
+            total, carry = loop
+            now, carry = advance(jax.random.fold_in(key, i + 1), carry, f, x)
+            return total + jnp.where(i >= SETTLE, now, 0), carry
 
-    def log_prob(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"]) -> Float[Array, " n"]:
-        return log_prob64(f, hidden_draws(key, x))
+        start = (jnp.zeros_like(f), init(jax.random.fold_in(key, 0), f.shape[0]))
+        return jax.lax.fori_loop(0, SETTLE + AVERAGE, one, start)[0] / AVERAGE
 
-    return FunctionPrior(score, log_prob)
+    return FunctionPrior(score, init=init, advance=advance)
+
+
+@in_float64
+def _inverse(matrix: Float[Array, "B B"]) -> Float[Array, "B B"]:
+    return cho_solve((jnp.linalg.cholesky(matrix), True), jnp.eye(matrix.shape[0], dtype=matrix.dtype))

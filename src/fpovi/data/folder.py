@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where data files lie."""
+
+import os
+from pathlib import Path
+
+VARIABLE = "FPOVI_DATA"
+
+
+def data_folder(folder: Path | str | None = None) -> Path:
+    """``folder``, else what the environment variable FPOVI_DATA names, else the user's cache."""
+    if folder is not None:
+        return Path(folder)
+    if os.environ.get(VARIABLE):
+        return Path(os.environ[VARIABLE])
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "fpovi"
+
+
+def data_file(relative: str, folder: Path | str | None = None) -> Path:
+    """The path of a data file, or a ``FileNotFoundError`` that says how to point to it."""
+    path = data_folder(folder) / relative
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there: set {VARIABLE} to the folder that holds {relative}")
+    return path

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every prior over functions promises."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fpovi.networks import mlp
+from fpovi.priors import PRIORS
+from fpovi.types import Network
+
+NETWORK = mlp((2, 20, 1))
+MAKE = {
+    "moment_matched": lambda: PRIORS["moment_matched"](NETWORK),
+    "gaussian_process": lambda: PRIORS["gaussian_process"](lambda a, b: jnp.exp(-jnp.sum((a[:, None] - b) ** 2, -1))),
+    "nngp": lambda: PRIORS["nngp"](NETWORK),
+    "ssge": lambda: PRIORS["ssge"](NETWORK),
+    "width_aware": lambda: PRIORS["width_aware"](NETWORK),
+    "flat": lambda: PRIORS["flat"](),
+}
+
+
+def test_every_member_is_here():
+    assert set(MAKE) == set(PRIORS)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_score_has_the_shape_and_dtype_of_f_and_follows_the_key(name, key):
+    prior = MAKE[name]()
+    f, x = jax.random.normal(key, (3, 4, 1)), jax.random.normal(key, (4, 2))
+    score = jax.jit(prior.score)(key, f, x)
+    assert (score.shape, score.dtype) == (f.shape, f.dtype)
+    assert jnp.all(jnp.isfinite(score))
+    np.testing.assert_array_equal(score, jax.jit(prior.score)(key, f, x))
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_particles_do_not_see_each_other(name, key):
+    prior = MAKE[name]()
+    f, x = jax.random.normal(key, (3, 4, 1)), jax.random.normal(key, (4, 2))
+    together, alone = prior.score(key, f, x), prior.score(key, f[:1], x)
+    # the same sums in another order, inside float64
+    np.testing.assert_allclose(together[:1], alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_score_is_the_gradient_of_log_prob(name, key, x64):
+    prior = MAKE[name]()
+    if prior.log_prob is None:
+        assert name in ("moment_matched", "ssge")
+        return
+    f, x = jax.random.normal(key, (3, 4, 1)), jax.random.normal(key, (4, 2))
+    gradient = jax.grad(lambda f: jnp.sum(prior.log_prob(key, f, x)))(f)
+    np.testing.assert_allclose(prior.score(key, f, x), gradient, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", sorted(set(MAKE) - {"flat"}))
+def test_far_from_zero_the_prior_pulls_back(name, key):
+    x = jax.random.normal(key, (4, 2))
+    f = 3 * jnp.ones((1, 4, 1))
+    assert float(jnp.sum(f * MAKE[name]().score(key, f, x))) < 0
+
+
+@pytest.mark.parametrize("name", ["nngp", "width_aware"])
+def test_unknown_architecture_is_an_error_that_names_alternatives(name):
+    bare = Network(NETWORK.init, NETWORK.sample_prior, NETWORK.log_prior, NETWORK.apply)
+    with pytest.raises(ValueError, match=f"prior={name} needs .* use moment_matched or ssge"):
+        PRIORS[name](bare)
+
+
+@pytest.mark.parametrize("name", ["moment_matched", "ssge", "width_aware"])
+def test_draws_must_be_at_least_two(name):
+    with pytest.raises(ValueError, match="draws=1 must be at least 2"):
+        PRIORS[name](NETWORK, draws=1)
+
+
+def test_other_bad_arguments():
+    with pytest.raises(ValueError, match="floor=0"):
+        PRIORS["moment_matched"](NETWORK, floor=0.0)
+    with pytest.raises(ValueError, match="jitter=-1"):
+        PRIORS["gaussian_process"](lambda a, b: a @ b.T, jitter=-1.0)
+    with pytest.raises(ValueError, match="kept=0"):
+        PRIORS["ssge"](NETWORK, kept=0.0)

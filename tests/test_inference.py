@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One whole step against closed forms with explicit Jacobians, and the rules of the update."""
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from fpovi.batches import make_batch
+from fpovi.flows import FLOWS, ensemble
+from fpovi.inference import exact, function_space, weight_space
+from fpovi.kernels import activation, function_value, rbf
+from fpovi.likelihoods import gaussian
+from fpovi.measurement import points
+from fpovi.networks import mlp
+from fpovi.particles import ravel
+from fpovi.priors import flat, gaussian_process
+from fpovi.types import FunctionPrior
+
+N, B, EXTRA, RATE, NOISE, LENGTHSCALE = 4, 3, 2, 1e-2, 0.7, 1.9
+NETWORK = mlp((2, 4, 1), activation=jnp.tanh)
+
+
+def covariance(a, b):
+    return jnp.exp(-jnp.sum((a[:, None] - b) ** 2, -1) / 2)
+
+
+PRIOR = gaussian_process(covariance, jitter=0.1)
+EXTRA_POINTS = np.random.default_rng(5).normal(size=(EXTRA, 2))
+
+
+def a_batch(rows=B, num_data=30.0):
+    rng = np.random.default_rng(1)
+    batch = make_batch(rng.normal(size=(rows, 2)), rng.normal(size=rows))
+    return batch._replace(num_data=jnp.asarray(num_data, batch.x.dtype))
+
+
+def jacobians(rows, unravel, x):
+    """f ``(n, B)`` and ∂f/∂θ ``(n, B, p)``, written out."""
+
+    def values(row):
+        return NETWORK.apply(unravel(row), (), x, False)[0][:, 0]
+
+    return jax.vmap(values)(rows), jax.vmap(jax.jacobian(values))(rows)
+
+
+def moved(algorithm, batch, key):
+    """The change of the ravelled weights in one step of plain gradient ascent, and where it began."""
+    state = algorithm.init(key, N)
+    after, info = algorithm.step(key, state, batch)
+    rows, unravel = ravel(state.particles)
+    return (ravel(after.particles)[0] - rows) / RATE, rows, unravel, info
+
+
+def test_f_svgd_step_is_the_closed_form_of_the_appendix(key, x64):
+    batch = a_batch()
+    algorithm = function_space(
+        NETWORK, gaussian(NOISE), PRIOR, kernel=rbf(LENGTHSCALE), measurement=points(EXTRA_POINTS),
+        optimiser=optax.sgd(RATE),
+    )  # fmt: skip
+    change, rows, unravel, _ = moved(algorithm, batch, key)
+
+    x = jnp.concatenate([batch.x, jnp.asarray(EXTRA_POINTS)])
+    f, jacobian = jacobians(rows, unravel, x)
+    prior_precision = np.linalg.inv(covariance(x, x) + 0.1 * np.eye(B + EXTRA))
+    expected = np.zeros_like(rows)
+    for i in range(N):
+        for j in range(N):
+            k_ij = np.exp(-np.sum((f[i] - f[j]) ** 2) / (2 * LENGTHSCALE**2))
+            score = -prior_precision @ f[j]
+            score[:B] += 30 / (B * NOISE**2) * (batch.y[:, 0] - f[j, :B])
+            expected[i] += jacobian[i].T @ (k_ij * score + k_ij / LENGTHSCALE**2 * (f[i] - f[j])) / N
+    np.testing.assert_allclose(change, expected, rtol=1e-8)
+
+
+def weight_score(rows, unravel, batch):
+    """∂/∂θ of N/B Σ log p(y | f) and of log p(θ), apart, with explicit Jacobians."""
+    f, jacobian = jacobians(rows, unravel, batch.x)
+    likelihood = 30 / (B * NOISE**2) * jnp.einsum("nb,nbp->np", batch.y[:, 0] - f, jacobian)
+    prior = jax.vmap(lambda row: jax.grad(lambda row: NETWORK.log_prior(unravel(row)))(row))(rows)
+    return likelihood + prior
+
+
+def test_ensemble_step_is_map_ascent(key, x64):
+    batch = a_batch()
+    algorithm = weight_space(NETWORK, gaussian(NOISE), flow=ensemble, optimiser=optax.sgd(RATE))
+    change, rows, unravel, _ = moved(algorithm, batch, key)
+    np.testing.assert_allclose(change, weight_score(rows, unravel, batch), rtol=1e-6)  # the prior's scales are float32
+
+
+def test_svgd_with_the_function_value_kernel_mixes_gradients(key, x64):
+    """The Jacobian that moves particle i is particle j's: the appendix on the relation to ensembles."""
+    batch = a_batch()
+    algorithm = weight_space(
+        NETWORK, gaussian(NOISE), kernel=function_value(rbf(LENGTHSCALE)), measurement=points(EXTRA_POINTS),
+        optimiser=optax.sgd(RATE),
+    )  # fmt: skip
+    change, rows, unravel, _ = moved(algorithm, batch, key)
+
+    f, jacobian = jacobians(rows, unravel, jnp.concatenate([batch.x, jnp.asarray(EXTRA_POINTS)]))
+    score = weight_score(rows, unravel, batch)
+    expected = np.zeros_like(rows)
+    for i in range(N):
+        for j in range(N):
+            k_ij = np.exp(-np.sum((f[i] - f[j]) ** 2) / (2 * LENGTHSCALE**2))
+            expected[i] += (k_ij * score[j] + k_ij / LENGTHSCALE**2 * jacobian[j].T @ (f[i] - f[j])) / N
+    np.testing.assert_allclose(change, expected, rtol=1e-6)
+
+
+def test_pull_back_is_gradient_descent_to_the_exact_update(key, x64):
+    """Remark 3.1: the step is the gradient of ½‖f(θ) − (f + εφ)‖², the target held fixed."""
+    batch, epsilon = a_batch(), 1e-3
+    algorithm = function_space(
+        NETWORK, gaussian(NOISE), PRIOR, kernel=rbf(LENGTHSCALE), measurement=points(EXTRA_POINTS),
+        optimiser=optax.sgd(RATE),
+    )  # fmt: skip
+    change, rows, unravel, _ = moved(algorithm, batch, key)
+    x = jnp.concatenate([batch.x, jnp.asarray(EXTRA_POINTS)])
+    f, _ = jacobians(rows, unravel, x)
+    score = PRIOR.score(key, f[..., None], x)[..., 0]
+    score = score.at[:, :B].add(30 / (B * NOISE**2) * (batch.y[:, 0] - f[:, :B]))
+    target = f + epsilon * FLOWS["svgd"](f, score, rbf(LENGTHSCALE))
+
+    def loss(rows):
+        return jnp.sum((jacobians(rows, unravel, x)[0] - target) ** 2) / 2
+
+    np.testing.assert_allclose(change, -jax.grad(loss)(rows) / epsilon, rtol=1e-8)
+
+
+def test_weight_space_svgd_is_blackjaxs(key, x64):
+    """Five steps with the same bandwidth: blackjax's kernel is exp(−d²/h), ours exp(−d²/2ℓ²)."""
+    batch = a_batch(num_data=3.0)
+    algorithm = weight_space(NETWORK, gaussian(NOISE), kernel=rbf(LENGTHSCALE), optimiser=optax.adam(RATE))
+    state = algorithm.init(key, N)
+
+    def log_density(theta):
+        f = NETWORK.apply(theta, (), batch.x, False)[0]
+        return jnp.sum(gaussian(NOISE).log_prob((), f, batch.y)) + NETWORK.log_prior(theta)
+
+    peer = blackjax.svgd(
+        jax.grad(log_density), optax.adam(RATE), blackjax.vi.svgd.rbf_kernel, update_kernel_parameters=lambda state: state
+    )
+    theirs = peer.init(state.particles, {"length_scale": 2 * LENGTHSCALE**2})
+    for _ in range(5):
+        state, _ = algorithm.step(key, state, batch)
+        theirs = peer.step(theirs)
+    for ours, other in zip(jax.tree.leaves(state.particles), jax.tree.leaves(theirs.particles), strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-9, atol=1e-9)
+
+
+def recording_prior(seen):
+    """A prior that notes what it is shown."""
+
+    def score(key, f, x):
+        seen.append(x)
+        return jnp.ones_like(f)
+
+    return FunctionPrior(score)
+
+
+def test_half_of_the_prior_points_are_labelled(key):
+    seen = []
+    batch = a_batch(rows=10)
+    extra = 100 + np.arange(10.0)[:, None] * np.ones((1, 2))
+    algorithm = function_space(
+        NETWORK, gaussian(NOISE), recording_prior(seen), measurement=points(extra), prior_size=6
+    )
+    state = algorithm.init(key, N)
+    _, first = algorithm.step(key, state, batch)
+    algorithm.step(jax.random.key(1), state, batch)
+    labelled = [np.sum(np.asarray(x)[:, 0] < 50) for x in seen]
+    assert labelled == [3, 3]
+    assert all(len(np.unique(np.asarray(x), axis=0)) == 6 for x in seen)
+    assert not np.array_equal(seen[0], seen[1])
+    # zeros elsewhere: 6 of 20 points feel a score of one
+    assert float(first.prior_norm) == pytest.approx((6 / 20) ** 0.5)
+
+
+def test_without_extra_points_the_prior_feels_labelled_ones(key):
+    seen = []
+    algorithm = function_space(NETWORK, gaussian(NOISE), recording_prior(seen), prior_size=2)
+    algorithm.step(key, algorithm.init(key, N), a_batch())
+    assert seen[0].shape == (2, 2)
+
+
+def test_padding_rows_weigh_nothing(key):
+    batch = a_batch()
+    padded = batch._replace(
+        x=jnp.concatenate([batch.x, batch.x[:1]]),
+        y=jnp.concatenate([batch.y, batch.y[:1] + 100]),
+        weight=jnp.concatenate([batch.weight, jnp.zeros((1, 1))]),
+    )
+    algorithm = weight_space(NETWORK, gaussian(NOISE), optimiser=optax.sgd(RATE))
+    # the same sums with an exact zero in them
+    np.testing.assert_allclose(moved(algorithm, padded, key)[0], moved(algorithm, batch, key)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_weights_equal_repetition(key):
+    batch = a_batch()
+    twice = batch._replace(weight=jnp.asarray([[2.0], [1.0], [1.0]]), num_data=jnp.asarray(4.0))
+    repeated = make_batch(np.concatenate([batch.x, batch.x[:1]]), np.concatenate([batch.y, batch.y[:1]]))
+    algorithm = weight_space(NETWORK, gaussian(NOISE), optimiser=optax.sgd(RATE))
+    np.testing.assert_allclose(moved(algorithm, twice, key)[0], moved(algorithm, repeated, key)[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("space", ["function", "weight"])
+def test_noise_moves_by_map_and_is_shared_only_on_request(space, shared, key):
+    likelihood = gaussian(shared=shared)
+    algorithm = (
+        function_space(NETWORK, likelihood, flat(), optimiser=optax.sgd(RATE))
+        if space == "function"
+        else weight_space(NETWORK, likelihood, optimiser=optax.sgd(RATE))
+    )
+    state = algorithm.init(key, N)
+    np.testing.assert_allclose(jax.nn.softplus(state.params), 0.5, rtol=1e-5)
+    after, _ = algorithm.step(key, state, a_batch())
+    same = jnp.allclose(after.params, after.params[0])
+    assert not jnp.allclose(after.params, state.params)
+    assert bool(same) == shared
+
+
+def test_noise_ascent_is_the_gradient_of_the_map_objective(key, x64):
+    """N/B Σ log N(y; f, σ²) + log inverse-gamma(σ; 1, .1), σ = softplus(ρ), no Jacobian term."""
+    batch = a_batch()
+    algorithm = function_space(NETWORK, gaussian(), flat(), optimiser=optax.sgd(RATE))
+    state = algorithm.init(key, N)
+    after, _ = algorithm.step(key, state, batch)
+    rows, unravel = ravel(state.particles)
+    f, _ = jacobians(rows, unravel, batch.x)
+
+    def objective(rho, f):
+        sigma = jnp.log1p(jnp.exp(rho))
+        fit = jnp.sum(-((batch.y[:, 0] - f) ** 2) / (2 * sigma**2) - jnp.log(sigma))
+        return 30 / B * fit - 2 * jnp.log(sigma) - 0.1 / sigma
+
+    expected = jax.vmap(jax.grad(objective))(state.params, f)
+    np.testing.assert_allclose((after.params - state.params) / RATE, expected, rtol=1e-8)
+
+
+def test_knobs_may_be_schedules(key):
+    """Temperature 2 halves the score; repulsion 0 with svgd and one particle alone changes nothing."""
+    batch = a_batch()
+    make = lambda **knobs: function_space(  # noqa: E731
+        NETWORK, gaussian(NOISE), PRIOR, flow=ensemble, optimiser=optax.sgd(RATE), **knobs
+    )
+    cold = moved(make(), batch, key)[0]
+    warm = moved(make(temperature=lambda step: 2.0 + step.astype(float)), batch, key)[0]
+    np.testing.assert_allclose(warm, cold / 2, rtol=1e-3, atol=1e-4)
+    no_prior = moved(function_space(NETWORK, gaussian(NOISE), flat(), flow=ensemble, optimiser=optax.sgd(RATE)), batch, key)
+    np.testing.assert_allclose(moved(make(prior_weight=0.0), batch, key)[0], no_prior[0], rtol=1e-3, atol=1e-4)
+
+
+def test_repulsion_knob_scales_only_the_repulsion(key, x64):
+    batch = a_batch()
+    make = lambda **knobs: function_space(  # noqa: E731
+        NETWORK, gaussian(NOISE), PRIOR, kernel=rbf(LENGTHSCALE), optimiser=optax.sgd(RATE), **knobs
+    )
+    none, one, two = (moved(make(repulsion=r), batch, key)[0] for r in (0.0, 1.0, 2.0))
+    np.testing.assert_allclose(two - one, one - none, rtol=1e-6, atol=1e-9)
+    assert float(jnp.max(jnp.abs(one - none))) > 1e-3
+
+
+def test_exact_moves_values_by_the_flow(key, x64):
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(5, 2)))
+    batch = make_batch(np.asarray(x[:B]), np.zeros(B))
+    algorithm = exact(
+        x, gaussian(NOISE), PRIOR, start=lambda key: jax.random.normal(key, (5, 1)), kernel=rbf(LENGTHSCALE),
+        optimiser=optax.sgd(RATE),
+    )  # fmt: skip
+    state = algorithm.init(key, N)
+    after, _ = algorithm.step(key, state, batch)
+    f = state.particles[..., 0]
+    score = PRIOR.score(key, state.particles, x)[..., 0].at[:, :B].add(-f[:, :B] / NOISE**2)
+    expected = FLOWS["svgd"](f, score, rbf(LENGTHSCALE))
+    np.testing.assert_allclose((after.particles[..., 0] - f) / RATE, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_every_flow_takes_a_step_in_both_spaces(name, key):
+    for algorithm in (
+        function_space(NETWORK, gaussian(), PRIOR, flow=FLOWS[name]),
+        weight_space(NETWORK, gaussian(), flow=FLOWS[name]),
+        weight_space(NETWORK, gaussian(), flow=FLOWS[name], kernel=activation()),
+    ):
+        state, info = algorithm.step(key, algorithm.init(key, N), a_batch())
+        assert bool(info.finite)
+        assert all(jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(state.particles))
+
+
+def test_particles_may_be_given(key):
+    algorithm = function_space(NETWORK, gaussian(), PRIOR)
+    state = algorithm.init(key, N)
+    again = algorithm.init(jax.random.key(9), N, particles=state.particles)
+    np.testing.assert_array_equal(ravel(again.particles)[0], ravel(state.particles)[0])
+    with pytest.raises(ValueError, match="particles has 4 members, but n=3"):
+        algorithm.init(key, 3, particles=state.particles)
+
+
+def test_prior_size_must_be_positive():
+    with pytest.raises(ValueError, match="prior_size=0"):
+        function_space(NETWORK, gaussian(), PRIOR, prior_size=0)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measurement sets: what all have in common, and where each puts its points."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fpovi.measurement import MEASUREMENTS, kde, mixup, points, train_only, uniform_box
+
+X = np.random.default_rng(0).normal(size=(5, 2))
+SIZE = 7
+OPTIONS = {
+    "train_only": {},
+    "kde": {"size": SIZE, "bandwidth": 0.3},
+    "uniform_box": {"size": SIZE, "low": [-1.0, 0.0], "high": [1.0, 4.0]},
+    "mixup": {"size": SIZE},
+    "points": {"array": np.arange(20.0).reshape(10, 2), "size": SIZE},
+}
+RANDOM = sorted(set(MEASUREMENTS) - {"train_only"})
+
+
+def make(name):
+    return MEASUREMENTS[name](**OPTIONS[name])
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("name", MEASUREMENTS)
+def test_labelled_rows_come_first_and_unchanged(name, dtype, key, x64):
+    x = jnp.asarray(X, dtype)
+    measured = make(name)(key, x)
+    np.testing.assert_array_equal(measured[:5], x)
+    assert measured.shape == (5 if name == "train_only" else 5 + SIZE, 2)
+    assert measured.dtype == dtype
+
+
+@pytest.mark.parametrize("name", MEASUREMENTS)
+def test_works_in_a_compiled_step(name, key):
+    x, sampler = jnp.asarray(X, jnp.float32), make(name)
+    # compiled arithmetic may fuse a product and a sum: one rounding less
+    np.testing.assert_allclose(jax.jit(sampler)(key, x), sampler(key, x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_points_depend_on_the_key_and_on_nothing_else(name):
+    x, sampler = jnp.asarray(X, jnp.float32), make(name)
+    first = sampler(jax.random.key(1), x)
+    np.testing.assert_array_equal(first, make(name)(jax.random.key(1), x))
+    assert not np.array_equal(first, sampler(jax.random.key(2), x))
+
+
+@pytest.mark.parametrize("name", ["kde", "mixup", "points"])
+def test_images_are_inputs_too(name, key):
+    options = {**OPTIONS[name], **({"array": np.ones((3, 4, 4, 1))} if name == "points" else {})}
+    measured = MEASUREMENTS[name](**options)(key, jnp.zeros((5, 4, 4, 1)))
+    assert measured.shape == (5 + SIZE, 4, 4, 1)
+
+
+def test_train_only_adds_nothing(key):
+    np.testing.assert_array_equal(train_only()(key, jnp.asarray(X)), jnp.asarray(X))
+
+
+def extra(sampler, key, x):
+    return np.asarray(sampler(key, jnp.asarray(x, jnp.float32))[len(x) :], float)
+
+
+@pytest.mark.parametrize("centres", [None, np.array([[10.0, 0.0], [14.0, 0.0]])])
+def test_kde_spreads_around_its_centres(centres, key):
+    size, bandwidth, pool = 20_000, np.array([0.5, 2.0]), X if centres is None else centres
+    drawn = extra(kde(size, bandwidth, centres), key, X)
+    std = np.sqrt(pool.var(axis=0) + bandwidth**2)
+    # five standard errors; those of a standard deviation are at most those of a Gaussian, 1/√(2·size)
+    assert np.all(np.abs(drawn.mean(0) - pool.mean(0)) < 5 * std / size**0.5)
+    assert np.all(np.abs(drawn.std(0) / std - 1) < 5 / (2 * size) ** 0.5)
+
+
+def test_kde_without_bandwidth_repeats_its_centres(key):
+    drawn = extra(kde(100, 0.0), key, X)
+    assert {tuple(row) for row in drawn} == {tuple(row) for row in X.astype(np.float32).astype(float)}
+
+
+def test_uniform_box_fills_the_box(key):
+    low, high = np.array([-1.0, 0.0]), np.array([1.0, 4.0])
+    drawn = extra(uniform_box(20_000, low, high), key, X)
+    assert np.all((drawn >= low) & (drawn <= high))
+    # the deciles of 20,000 uniform draws, within five standard errors of √(.25/20,000)
+    shares = (drawn - low) / (high - low)
+    deciles = np.linspace(0.1, 0.9, 9)
+    np.testing.assert_allclose(np.quantile(shares, deciles, axis=0), deciles[:, None].repeat(2, 1), atol=0.018)
+
+
+def test_uniform_box_may_be_flat(key):
+    np.testing.assert_array_equal(extra(uniform_box(3, [2.0], [2.0]), key, X[:, :1]), np.full((3, 1), 2.0))
+
+
+@pytest.mark.parametrize("centres", [None, np.array([[3.0], [5.0]])])
+def test_mixup_stays_between_its_centres(centres, key):
+    pool = X[:, :1] if centres is None else centres
+    drawn = extra(mixup(5_000, centres), key, X[:, :1])
+    slack = 1e-6  # a convex combination in float32 is off by a rounding
+    assert np.all((drawn >= pool.min() - slack) & (drawn <= pool.max() + slack))
+    # a share is on average a half, so the mean is that of the pool: five standard errors
+    assert abs(drawn.mean() - pool.mean()) < 5 * pool.std() / 5_000**0.5
+    assert len(np.unique(drawn)) > 1_000  # points on the segments, not their ends
+
+
+def test_all_points_are_used_when_no_size_is_given(key):
+    array = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(extra(points(array), key, X), array)
+
+
+def test_points_are_rows_of_the_array(key):
+    array = np.arange(20.0).reshape(10, 2)
+    drawn = extra(points(array, size=500), key, X)
+    assert {tuple(row) for row in drawn} == {tuple(row) for row in array}  # 500 draws miss one of ten: 10·.9^500
+
+
+@pytest.mark.parametrize("size", [0, -3])
+@pytest.mark.parametrize("name", RANDOM)
+def test_size_must_be_positive(name, size):
+    with pytest.raises(ValueError, match=f"size={size} must be at least 1"):
+        MEASUREMENTS[name](**{**OPTIONS[name], "size": size})
+
+
+@pytest.mark.parametrize("bandwidth", [-0.1, float("nan"), float("inf"), np.array([1.0, -1.0])])
+def test_bandwidth_must_not_be_negative(bandwidth):
+    with pytest.raises(ValueError, match=r"bandwidth=.* must be finite and not negative"):
+        kde(3, bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [([1.0], [0.0]), ([0.0, 0.0], [1.0, -1.0]), ([0.0], [1.0, 1.0]), ([float("nan")], [1.0]), ([0.0], [float("inf")])],
+)
+def test_low_must_not_be_above_high(low, high):
+    with pytest.raises(ValueError, match=r"low=.* and high=.* low ≤ high"):
+        uniform_box(3, low, high)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    ("argument", "sampler"),
+    [
+        ("array", points),
+        ("centres", lambda a: kde(3, 0.1, a)),
+        ("centres", lambda a: mixup(3, a)),
+    ],
+)
+def test_points_must_be_finite(argument, sampler, bad):
+    with pytest.raises(ValueError, match=f"{argument} has 1 NaN or infinite values"):
+        sampler(np.array([[0.0, 1.0], [bad, 2.0]]))
+
+
+@pytest.mark.parametrize("empty", [np.zeros((0, 2)), np.zeros(3)])
+@pytest.mark.parametrize("sampler", [points, lambda a: kde(3, 0.1, a), lambda a: mixup(3, a)])
+def test_points_must_be_rows(sampler, empty):
+    with pytest.raises(ValueError, match=r"has shape .* at least one row \(N, d_x\) is needed"):
+        sampler(empty)
+
+
+@pytest.mark.parametrize(
+    ("argument", "sampler"),
+    [
+        ("array", points(np.ones((4, 3)))),
+        ("array", points(np.ones((4, 3)), size=2)),
+        ("centres", kde(2, 0.1, np.ones((4, 3)))),
+        ("centres", mixup(2, np.ones((4, 3)))),
+        ("bandwidth", kde(2, np.ones(3))),
+        ("low", uniform_box(2, np.zeros(3), np.ones(3))),
+        ("low", uniform_box(2, np.zeros(1), np.ones(1))),
+    ],
+)
+def test_other_inputs_than_the_batchs_are_refused(argument, sampler, key):
+    with pytest.raises(ValueError, match=rf"{argument} is for inputs of shape .* those of x have shape \(2,\)"):
+        sampler(key, jnp.asarray(X))
