@@ -14,7 +14,7 @@ DEV  := $(VENV)/.installed-dev
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format clean distclean
+.PHONY: help demo test test-all lint format readme clean distclean
 .NOTPARALLEL:
 
 help:  ## Show this list
@@ -37,6 +37,9 @@ lint: $(DEV)  ## Set up, then check style, format and types
 format: $(DEV)  ## Repair style and format where that can be done by itself
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+readme: $(RUN)  ## Make the tables of the README anew from the rows in results/
+	$(BIN)/python -m fpovi.experiments.readme
 
 clean:  ## Remove caches and build products
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

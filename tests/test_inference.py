@@ -43,15 +43,24 @@ def jacobians(rows, unravel, x):
     def values(row):
         return NETWORK.apply(unravel(row), (), x, False)[0][:, 0]
 
-    return jax.vmap(values)(rows), jax.vmap(jax.jacobian(values))(rows)
+    return jax.jit(lambda rows: (jax.vmap(values)(rows), jax.vmap(jax.jacobian(values))(rows)))(rows)
+
+
+def start(algorithm, key):
+    return jax.jit(algorithm.init, static_argnums=1)(key, N)
+
+
+def one_step(algorithm, batch, key):
+    """The states before and after a step, and its info."""
+    state = start(algorithm, key)
+    return state, *jax.jit(algorithm.step)(key, state, batch)
 
 
 def moved(algorithm, batch, key):
     """The change of the ravelled weights in one step of plain gradient ascent, and where it began."""
-    state = algorithm.init(key, N)
-    after, info = algorithm.step(key, state, batch)
+    state, after, _ = one_step(algorithm, batch, key)
     rows, unravel = ravel(state.particles)
-    return (ravel(after.particles)[0] - rows) / RATE, rows, unravel, info
+    return (ravel(after.particles)[0] - rows) / RATE, rows, unravel
 
 
 def test_f_svgd_step_is_the_closed_form_of_the_appendix(key, x64):
@@ -60,17 +69,17 @@ def test_f_svgd_step_is_the_closed_form_of_the_appendix(key, x64):
         NETWORK, gaussian(NOISE), PRIOR, kernel=rbf(LENGTHSCALE), measurement=points(EXTRA_POINTS),
         optimiser=optax.sgd(RATE),
     )  # fmt: skip
-    change, rows, unravel, _ = moved(algorithm, batch, key)
+    change, rows, unravel = moved(algorithm, batch, key)
 
     x = jnp.concatenate([batch.x, jnp.asarray(EXTRA_POINTS)])
-    f, jacobian = jacobians(rows, unravel, x)
+    f, jacobian = (np.asarray(a) for a in jacobians(rows, unravel, x))
     prior_precision = np.linalg.inv(covariance(x, x) + 0.1 * np.eye(B + EXTRA))
-    expected = np.zeros_like(rows)
+    y, expected = np.asarray(batch.y[:, 0]), np.zeros(rows.shape)
     for i in range(N):
         for j in range(N):
             k_ij = np.exp(-np.sum((f[i] - f[j]) ** 2) / (2 * LENGTHSCALE**2))
             score = -prior_precision @ f[j]
-            score[:B] += 30 / (B * NOISE**2) * (batch.y[:, 0] - f[j, :B])
+            score[:B] += 30 / (B * NOISE**2) * (y - f[j, :B])
             expected[i] += jacobian[i].T @ (k_ij * score + k_ij / LENGTHSCALE**2 * (f[i] - f[j])) / N
     np.testing.assert_allclose(change, expected, rtol=1e-8)
 
@@ -79,14 +88,14 @@ def weight_score(rows, unravel, batch):
     """∂/∂θ of N/B Σ log p(y | f) and of log p(θ), apart, with explicit Jacobians."""
     f, jacobian = jacobians(rows, unravel, batch.x)
     likelihood = 30 / (B * NOISE**2) * jnp.einsum("nb,nbp->np", batch.y[:, 0] - f, jacobian)
-    prior = jax.vmap(lambda row: jax.grad(lambda row: NETWORK.log_prior(unravel(row)))(row))(rows)
+    prior = jax.jit(jax.vmap(jax.grad(lambda row: NETWORK.log_prior(unravel(row)))))(rows)
     return likelihood + prior
 
 
 def test_ensemble_step_is_map_ascent(key, x64):
     batch = a_batch()
     algorithm = weight_space(NETWORK, gaussian(NOISE), flow=ensemble, optimiser=optax.sgd(RATE))
-    change, rows, unravel, _ = moved(algorithm, batch, key)
+    change, rows, unravel = moved(algorithm, batch, key)
     np.testing.assert_allclose(change, weight_score(rows, unravel, batch), rtol=1e-6)  # the prior's scales are float32
 
 
@@ -97,11 +106,12 @@ def test_svgd_with_the_function_value_kernel_mixes_gradients(key, x64):
         NETWORK, gaussian(NOISE), kernel=function_value(rbf(LENGTHSCALE)), measurement=points(EXTRA_POINTS),
         optimiser=optax.sgd(RATE),
     )  # fmt: skip
-    change, rows, unravel, _ = moved(algorithm, batch, key)
+    change, rows, unravel = moved(algorithm, batch, key)
 
-    f, jacobian = jacobians(rows, unravel, jnp.concatenate([batch.x, jnp.asarray(EXTRA_POINTS)]))
-    score = weight_score(rows, unravel, batch)
-    expected = np.zeros_like(rows)
+    x = jnp.concatenate([batch.x, jnp.asarray(EXTRA_POINTS)])
+    f, jacobian = (np.asarray(a) for a in jacobians(rows, unravel, x))
+    score = np.asarray(weight_score(rows, unravel, batch))
+    expected = np.zeros(rows.shape)
     for i in range(N):
         for j in range(N):
             k_ij = np.exp(-np.sum((f[i] - f[j]) ** 2) / (2 * LENGTHSCALE**2))
@@ -116,24 +126,29 @@ def test_pull_back_is_gradient_descent_to_the_exact_update(key, x64):
         NETWORK, gaussian(NOISE), PRIOR, kernel=rbf(LENGTHSCALE), measurement=points(EXTRA_POINTS),
         optimiser=optax.sgd(RATE),
     )  # fmt: skip
-    change, rows, unravel, _ = moved(algorithm, batch, key)
+    change, rows, unravel = moved(algorithm, batch, key)
     x = jnp.concatenate([batch.x, jnp.asarray(EXTRA_POINTS)])
     f, _ = jacobians(rows, unravel, x)
-    score = PRIOR.score(key, f[..., None], x)[..., 0]
-    score = score.at[:, :B].add(30 / (B * NOISE**2) * (batch.y[:, 0] - f[:, :B]))
-    target = f + epsilon * FLOWS["svgd"](f, score, rbf(LENGTHSCALE))
+
+    @jax.jit
+    def exact_update(f):
+        score = PRIOR.score(key, f[..., None], x)[..., 0]
+        score = score.at[:, :B].add(30 / (B * NOISE**2) * (batch.y[:, 0] - f[:, :B]))
+        return f + epsilon * FLOWS["svgd"](f, score, rbf(LENGTHSCALE))
+
+    target = exact_update(f)
 
     def loss(rows):
         return jnp.sum((jacobians(rows, unravel, x)[0] - target) ** 2) / 2
 
-    np.testing.assert_allclose(change, -jax.grad(loss)(rows) / epsilon, rtol=1e-8)
+    np.testing.assert_allclose(change, -jax.jit(jax.grad(loss))(rows) / epsilon, rtol=1e-8)
 
 
-def test_weight_space_svgd_is_blackjaxs(key, x64):
+def test_weight_space_svgd_is_blackjaxs(key, x64, loose_dtypes):
     """Five steps with the same bandwidth: blackjax's kernel is exp(−d²/h), ours exp(−d²/2ℓ²)."""
     batch = a_batch(num_data=3.0)
     algorithm = weight_space(NETWORK, gaussian(NOISE), kernel=rbf(LENGTHSCALE), optimiser=optax.adam(RATE))
-    state = algorithm.init(key, N)
+    state = start(algorithm, key)
 
     def log_density(theta):
         f = NETWORK.apply(theta, (), batch.x, False)[0]
@@ -143,46 +158,50 @@ def test_weight_space_svgd_is_blackjaxs(key, x64):
         jax.grad(log_density), optax.adam(RATE), blackjax.vi.svgd.rbf_kernel, update_kernel_parameters=lambda state: state
     )
     theirs = peer.init(state.particles, {"length_scale": 2 * LENGTHSCALE**2})
+    ours_step, theirs_step = jax.jit(algorithm.step), jax.jit(peer.step)
     for _ in range(5):
-        state, _ = algorithm.step(key, state, batch)
-        theirs = peer.step(theirs)
+        state, _ = ours_step(key, state, batch)
+        theirs = theirs_step(theirs)
     for ours, other in zip(jax.tree.leaves(state.particles), jax.tree.leaves(theirs.particles), strict=True):
         np.testing.assert_allclose(ours, other, rtol=1e-9, atol=1e-9)
 
 
-def recording_prior(seen):
-    """A prior that notes what it is shown."""
-
-    def score(key, f, x):
-        seen.append(x)
-        return jnp.ones_like(f)
-
-    return FunctionPrior(score)
+def remembering_prior(size):
+    """A prior that carries the points it was shown last, and pulls by one at each."""
+    return FunctionPrior(
+        score=lambda key, f, x: jnp.ones_like(f),
+        init=lambda key, n: jnp.zeros((size, 2)),
+        advance=lambda key, carry, f, x: (jnp.ones_like(f), x),
+    )
 
 
 def test_half_of_the_prior_points_are_labelled(key):
-    seen = []
     batch = a_batch(rows=10)
     extra = 100 + np.arange(10.0)[:, None] * np.ones((1, 2))
     algorithm = function_space(
-        NETWORK, gaussian(NOISE), recording_prior(seen), measurement=points(extra), prior_size=6
-    )
-    state = algorithm.init(key, N)
-    _, first = algorithm.step(key, state, batch)
-    algorithm.step(jax.random.key(1), state, batch)
-    labelled = [np.sum(np.asarray(x)[:, 0] < 50) for x in seen]
-    assert labelled == [3, 3]
-    assert all(len(np.unique(np.asarray(x), axis=0)) == 6 for x in seen)
+        NETWORK, gaussian(NOISE), remembering_prior(6), measurement=points(extra), prior_size=6,
+        optimiser=optax.sgd(RATE),
+    )  # fmt: skip
+    step, state = jax.jit(algorithm.step), start(algorithm, key)
+    (after, info), (later, _) = step(key, state, batch), step(jax.random.key(1), state, batch)
+    seen = [np.asarray(after.prior), np.asarray(later.prior)]
+    assert [np.sum(x[:, 0] < 50) for x in seen] == [3, 3]
+    assert all(len(np.unique(x, axis=0)) == 6 for x in seen)
     assert not np.array_equal(seen[0], seen[1])
     # zeros elsewhere: 6 of 20 points feel a score of one
-    assert float(first.prior_norm) == pytest.approx((6 / 20) ** 0.5)
+    assert float(info.prior_norm) == pytest.approx((6 / 20) ** 0.5)
 
 
 def test_without_extra_points_the_prior_feels_labelled_ones(key):
-    seen = []
-    algorithm = function_space(NETWORK, gaussian(NOISE), recording_prior(seen), prior_size=2)
-    algorithm.step(key, algorithm.init(key, N), a_batch())
-    assert seen[0].shape == (2, 2)
+    batch = a_batch()
+    algorithm = function_space(
+        NETWORK, gaussian(NOISE), remembering_prior(2), prior_size=2, optimiser=optax.sgd(RATE)
+    )
+    _, after, _ = one_step(algorithm, batch, key)
+    labelled = {tuple(row) for row in np.asarray(batch.x)}
+    seen = {tuple(row) for row in np.asarray(after.prior)}
+    assert len(seen) == 2
+    assert seen < labelled
 
 
 def test_padding_rows_weigh_nothing(key):
@@ -214,9 +233,8 @@ def test_noise_moves_by_map_and_is_shared_only_on_request(space, shared, key):
         if space == "function"
         else weight_space(NETWORK, likelihood, optimiser=optax.sgd(RATE))
     )
-    state = algorithm.init(key, N)
+    state, after, _ = one_step(algorithm, a_batch(), key)
     np.testing.assert_allclose(jax.nn.softplus(state.params), 0.5, rtol=1e-5)
-    after, _ = algorithm.step(key, state, a_batch())
     same = jnp.allclose(after.params, after.params[0])
     assert not jnp.allclose(after.params, state.params)
     assert bool(same) == shared
@@ -226,8 +244,7 @@ def test_noise_ascent_is_the_gradient_of_the_map_objective(key, x64):
     """N/B Σ log N(y; f, σ²) + log inverse-gamma(σ; 1, .1), σ = softplus(ρ), no Jacobian term."""
     batch = a_batch()
     algorithm = function_space(NETWORK, gaussian(), flat(), optimiser=optax.sgd(RATE))
-    state = algorithm.init(key, N)
-    after, _ = algorithm.step(key, state, batch)
+    state, after, _ = one_step(algorithm, batch, key)
     rows, unravel = ravel(state.particles)
     f, _ = jacobians(rows, unravel, batch.x)
 
@@ -236,7 +253,7 @@ def test_noise_ascent_is_the_gradient_of_the_map_objective(key, x64):
         fit = jnp.sum(-((batch.y[:, 0] - f) ** 2) / (2 * sigma**2) - jnp.log(sigma))
         return 30 / B * fit - 2 * jnp.log(sigma) - 0.1 / sigma
 
-    expected = jax.vmap(jax.grad(objective))(state.params, f)
+    expected = jax.jit(jax.vmap(jax.grad(objective)))(state.params, f)
     np.testing.assert_allclose((after.params - state.params) / RATE, expected, rtol=1e-8)
 
 
@@ -270,30 +287,35 @@ def test_exact_moves_values_by_the_flow(key, x64):
         x, gaussian(NOISE), PRIOR, start=lambda key: jax.random.normal(key, (5, 1)), kernel=rbf(LENGTHSCALE),
         optimiser=optax.sgd(RATE),
     )  # fmt: skip
-    state = algorithm.init(key, N)
-    after, _ = algorithm.step(key, state, batch)
+    state, after, _ = one_step(algorithm, batch, key)
     f = state.particles[..., 0]
     score = PRIOR.score(key, state.particles, x)[..., 0].at[:, :B].add(-f[:, :B] / NOISE**2)
     expected = FLOWS["svgd"](f, score, rbf(LENGTHSCALE))
     np.testing.assert_allclose((after.particles[..., 0] - f) / RATE, expected, rtol=1e-8)
 
 
+ENGINES = {
+    "function_space": lambda flow: function_space(NETWORK, gaussian(), PRIOR, flow=flow),
+    "weight_space": lambda flow: weight_space(NETWORK, gaussian(), flow=flow),
+    "activation_kernel": lambda flow: weight_space(NETWORK, gaussian(), flow=flow, kernel=activation()),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", FLOWS)
-def test_every_flow_takes_a_step_in_both_spaces(name, key):
-    for algorithm in (
-        function_space(NETWORK, gaussian(), PRIOR, flow=FLOWS[name]),
-        weight_space(NETWORK, gaussian(), flow=FLOWS[name]),
-        weight_space(NETWORK, gaussian(), flow=FLOWS[name], kernel=activation()),
-    ):
-        state, info = algorithm.step(key, algorithm.init(key, N), a_batch())
-        assert bool(info.finite)
-        assert all(jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(state.particles))
+def test_every_flow_takes_a_step_in_both_spaces(name, engine, key, loose_dtypes):
+    before, after, info = one_step(ENGINES[engine](FLOWS[name]), a_batch(), key)
+    rows = ravel(after.particles)[0]
+    assert bool(info.finite)
+    assert int(after.step) == 1
+    assert jnp.all(jnp.isfinite(rows))
+    assert not jnp.array_equal(rows, ravel(before.particles)[0])
 
 
 def test_particles_may_be_given(key):
     algorithm = function_space(NETWORK, gaussian(), PRIOR)
-    state = algorithm.init(key, N)
-    again = algorithm.init(jax.random.key(9), N, particles=state.particles)
+    state = start(algorithm, key)
+    again = jax.jit(algorithm.init, static_argnums=1)(jax.random.key(9), N, particles=state.particles)
     np.testing.assert_array_equal(ravel(again.particles)[0], ravel(state.particles)[0])
     with pytest.raises(ValueError, match="particles has 4 members, but n=3"):
         algorithm.init(key, 3, particles=state.particles)

@@ -6,12 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fpovi.measurement import MEASUREMENTS, kde, mixup, points, train_only, uniform_box
+from fpovi.measurement import MEASUREMENTS, halo, kde, mixup, points, train_only, uniform_box
 
 X = np.random.default_rng(0).normal(size=(5, 2))
 SIZE = 7
 OPTIONS = {
     "train_only": {},
+    "halo": {"size": SIZE},
     "kde": {"size": SIZE, "bandwidth": 0.3},
     "uniform_box": {"size": SIZE, "low": [-1.0, 0.0], "high": [1.0, 4.0]},
     "mixup": {"size": SIZE},
@@ -49,7 +50,7 @@ def test_points_depend_on_the_key_and_on_nothing_else(name):
     assert not np.array_equal(first, sampler(jax.random.key(2), x))
 
 
-@pytest.mark.parametrize("name", ["kde", "mixup", "points"])
+@pytest.mark.parametrize("name", ["halo", "kde", "mixup", "points"])
 def test_images_are_inputs_too(name, key):
     options = {**OPTIONS[name], **({"array": np.ones((3, 4, 4, 1))} if name == "points" else {})}
     measured = MEASUREMENTS[name](**options)(key, jnp.zeros((5, 4, 4, 1)))
@@ -77,6 +78,25 @@ def test_kde_spreads_around_its_centres(centres, key):
 def test_kde_without_bandwidth_repeats_its_centres(key):
     drawn = extra(kde(100, 0.0), key, X)
     assert {tuple(row) for row in drawn} == {tuple(row) for row in X.astype(np.float32).astype(float)}
+
+
+def test_halo_reaches_past_its_centres(key):
+    size, reach, scale, centres = 20_000, 3.0, np.array([0.5, 2.0]), np.array([[10.0, 0.0], [14.0, 0.0]])
+    drawn = extra(halo(size, reach, scale, centres), key, X)
+    std = np.sqrt(centres.var(axis=0) + (reach * scale) ** 2 / 3)  # the mean of u² is a third
+    # five standard errors; the random radius doubles the variance of a variance: kurtosis 3·(1/5)/(1/3)² = 5.4
+    assert np.all(np.abs(drawn.mean(0) - centres.mean(0)) < 5 * std / size**0.5)
+    assert np.all(np.abs(drawn.std(0) / std - 1) < 5 * (4.4 / (4 * size)) ** 0.5)
+
+
+def test_halo_has_one_radius_per_point_uniform_up_to_its_reach(key):
+    features, size = 1_000, 2_000
+    drawn = extra(halo(size, reach=3.0), key, np.zeros((1, features)))
+    radius = np.sqrt((drawn**2).mean(axis=1)) / 3
+    # a chi of 1,000 degrees of freedom is off by 1/√2000 = 2 %, a decile of 2,000 draws by five errors of .011
+    deciles = np.linspace(0.1, 0.9, 9)
+    np.testing.assert_allclose(np.quantile(radius, deciles), deciles, atol=0.06)
+    assert radius.max() < 1.1
 
 
 def test_uniform_box_fills_the_box(key):
@@ -128,6 +148,18 @@ def test_bandwidth_must_not_be_negative(bandwidth):
         kde(3, bandwidth)
 
 
+@pytest.mark.parametrize("reach", [0.0, -1.0, float("nan"), float("inf")])
+def test_reach_must_be_positive(reach):
+    with pytest.raises(ValueError, match=f"reach={reach} must be positive and finite"):
+        halo(3, reach)
+
+
+@pytest.mark.parametrize("scale", [-0.1, float("nan")])
+def test_scale_must_not_be_negative(scale):
+    with pytest.raises(ValueError, match=f"scale={scale} must be finite and not negative"):
+        halo(3, scale=scale)
+
+
 @pytest.mark.parametrize(
     ("low", "high"),
     [([1.0], [0.0]), ([0.0, 0.0], [1.0, -1.0]), ([0.0], [1.0, 1.0]), ([float("nan")], [1.0]), ([0.0], [float("inf")])],
@@ -142,6 +174,7 @@ def test_low_must_not_be_above_high(low, high):
     ("argument", "sampler"),
     [
         ("array", points),
+        ("centres", lambda a: halo(3, centres=a)),
         ("centres", lambda a: kde(3, 0.1, a)),
         ("centres", lambda a: mixup(3, a)),
     ],
@@ -166,6 +199,7 @@ def test_points_must_be_rows(sampler, empty):
         ("centres", kde(2, 0.1, np.ones((4, 3)))),
         ("centres", mixup(2, np.ones((4, 3)))),
         ("bandwidth", kde(2, np.ones(3))),
+        ("scale", halo(2, scale=np.ones(3))),
         ("low", uniform_box(2, np.zeros(3), np.ones(3))),
         ("low", uniform_box(2, np.zeros(1), np.ones(1))),
     ],

@@ -150,6 +150,16 @@ def test_quantile_of_yes_and_no(q):
     np.testing.assert_array_equal(got, stats.bernoulli.ppf(q, special.expit(f[0])))
 
 
+@pytest.mark.parametrize("f", [-0.26420972, 0.8232611, 2.9868622])
+def test_quantile_jumps_where_the_cdf_does(f):
+    """For two values Cantelli's inequality is an equality, and rounding may put the answer outside of its bounds."""
+    ours = predictive(MADE["bernoulli"], np.full((1, 1, 1), f))
+    with jax.enable_x64(True):
+        none = float(jax.nn.sigmoid(-ours.f.astype(jnp.float64))[0, 0, 0])
+    assert float(ours.quantile(none)[0, 0]) == 0
+    assert float(ours.quantile(np.nextafter(none, 1))[0, 0]) == 1
+
+
 @pytest.mark.parametrize("name", NUMERIC)
 def test_quantiles_hold_their_share_of_the_samples(name, key):
     likelihood, n = MADE[name], 4_000

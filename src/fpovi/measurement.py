@@ -44,8 +44,8 @@ def halo(size: int, reach: float = 2.0, scale: Numbers = 1.0, centres: Numbers |
     and a box around the data is nearly all corner. ``scale`` is the standard deviation of the features, 1 where
     inputs are standardised; centres are those of :func:`kde`.
     """
-    if not reach > 0:
-        raise ValueError(f"reach={reach} must be positive")
+    if not 0 < reach < float("inf"):
+        raise ValueError(f"reach={reach} must be positive and finite")
     return _around(size, "scale", scale, centres, lambda key, dtype: reach * jax.random.uniform(key, (size,), dtype))
 
 

@@ -7,7 +7,6 @@ from functools import wraps
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
-
 from jaxtyping import Array, Float
 
 

@@ -35,10 +35,11 @@ def nuts(
 ) -> NutsDraws:
     """Sample p(θ, noise | data) with NUTS, chains started at draws from the prior.
 
-    Step size and a diagonal mass matrix are adapted during ``warmup``. A trajectory is hundreds of leapfrog steps,
-    so ``target_acceptance`` is low, as theory advises for many dimensions: half the steps at the same mixing. A learned noise scale is sampled as ``rho``
-    with σ = softplus(rho), the change of variables included. Networks with ``unit_weights`` mix best. Check R̂ of
-    what you care about (:func:`blackjax.rhat`), the functions rather than the weights, which are not identified.
+    Step size and a diagonal mass matrix are adapted during ``warmup``. A trajectory is hundreds of leapfrog steps, so
+    ``target_acceptance`` is low, as theory advises for many dimensions: half the steps at the same mixing. A learned
+    noise scale is sampled as ``rho`` with σ = softplus(rho), the change of variables included. Networks with
+    ``unit_weights`` mix best. Check R̂ of what you care about (:func:`blackjax.rhat`): the functions rather than the
+    weights, which are not identified.
     """
     if min(chains, warmup, draws) < 1:
         raise ValueError(f"chains={chains}, warmup={warmup} and draws={draws} must all be at least 1")

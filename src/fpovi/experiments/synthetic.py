@@ -7,6 +7,8 @@ Gaussian process) by the mean over random fifties, so that NUTS itself shows wha
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import blackjax
@@ -20,17 +22,19 @@ from fpovi.baselines.nuts import nuts
 from fpovi.batches import make_batch
 from fpovi.data.sine import sine
 from fpovi.experiments.distances import quantiles, wasserstein2
-from fpovi.experiments.store import Cell
+from fpovi.experiments.store import Cell, Row
 from fpovi.flows import ensemble
-from fpovi.inference import Algorithm, function_space, weight_space
+from fpovi.inference import Algorithm, Info, State, function_space, weight_space
+from fpovi.kernels import median_lengthscale, rbf
 from fpovi.likelihoods import gaussian
 from fpovi.loop import run
-from fpovi.measurement import kde
+from fpovi.measurement import halo, kde
 from fpovi.networks import fan_out_scales, mlp
 from fpovi.particles import forward
+from fpovi.predictive import predict
 from fpovi.preprocessing import Standardiser, standardiser
 from fpovi.priors import moment_matched, nngp, nngp_covariance, width_aware
-from fpovi.types import Batch, Network, lookup
+from fpovi.types import Batch, FunctionPrior, Network, lookup
 
 NOISE = 0.2
 PARTICLES = 50
@@ -44,8 +48,9 @@ REGIONS = {
     "outside": (GRID < 0) | (GRID > 1),
 }
 FIFTIES = 20
-CURVES = 12
+CURVES = 8
 RHAT_LIMIT = 1.01
+CHUNK = 100
 
 Draws = NDArray[np.floating]
 Watch = Callable[[int, int, float], None]
@@ -104,30 +109,48 @@ def gp_posterior(seed: int, problem: Problem, watch: Watch) -> tuple[Draws, dict
     return rng.multivariate_normal(gain @ y, k_tt - gain @ k_tr.T, size=1000, method="eigh"), {}
 
 
+def _particles(
+    make: Callable[[Problem], Algorithm], seed: int, problem: Problem, watch: Watch
+) -> tuple[Draws, dict[str, Any]]:
+    """Run a particle algorithm and look at its functions on the grid."""
+    algorithm, key = make(problem), jax.random.key(seed)
+    key_start, key_run = jax.random.split(key)
+
+    def look(state: State, history: Info) -> None:
+        watch(int(state.step), STEPS, float(history.log_likelihood[-1]))
+
+    finished = run(
+        key_run, algorithm, algorithm.init(key_start, PARTICLES), problem.data, STEPS, chunk_size=CHUNK, watch=look
+    )
+    f = predict(problem.network(), gaussian(NOISE), finished.state, problem.grid).f[..., 0]
+    facts = {"similarity": float(finished.history.similarity[-1]), "steps": STEPS}
+    return np.asarray(f), facts
+
+
 def f_svgd(problem: Problem) -> Algorithm:
-    """Function space with the prior of the finite network and measurement points around the data."""
-    network = problem.network(prior_start=False)
-    return _function_space(network, width_aware(network))
+    """Function space, with the prior of the network at its real width."""
+    return _default_function_space(problem, width_aware(problem.network()))
 
 
 def f_svgd_nngp(problem: Problem) -> Algorithm:
-    """The same with the Gaussian prior of the infinite network."""
-    network = problem.network(prior_start=False)
-    return _function_space(network, nngp(network))
+    """The same with the Gaussian prior of the infinitely wide network."""
+    return _default_function_space(problem, nngp(problem.network()))
 
 
-def _function_space(network: Network, prior: Any) -> Algorithm:
+def _default_function_space(problem: Problem, prior: FunctionPrior) -> Algorithm:
     return function_space(
-        network, gaussian(NOISE), prior, measurement=kde(20, 1.0), prior_size=8, optimiser=_decaying_adam(4e-3)
+        problem.network(),
+        gaussian(NOISE),
+        prior,
+        kernel=rbf(partial(median_lengthscale, factor=2.0)),
+        measurement=halo(20),
+        prior_size=16,
+        optimiser=_decaying_adam(),
     )
 
 
-def _decaying_adam(rate: float) -> optax.GradientTransformation:
-    return optax.adam(optax.cosine_decay_schedule(rate, STEPS))
-
-
 def f_svgd_paper(problem: Problem) -> Algorithm:
-    """Function space as in the paper's own code: a measurement set that hardly leaves the training inputs."""
+    """Function space as in the paper's own code: its measurement set hardly leaves the training inputs."""
     network = problem.network(prior_start=False)
     return function_space(
         network,
@@ -141,14 +164,16 @@ def f_svgd_paper(problem: Problem) -> Algorithm:
 
 def w_svgd(problem: Problem) -> Algorithm:
     """Weight-space SVGD."""
-    return weight_space(problem.network(prior_start=False), gaussian(NOISE), optimiser=_decaying_adam(4e-3))
+    return weight_space(problem.network(), gaussian(NOISE), optimiser=_decaying_adam())
 
 
 def map_ensemble(problem: Problem) -> Algorithm:
     """Independent MAP fits."""
-    return weight_space(
-        problem.network(prior_start=False), gaussian(NOISE), flow=ensemble, optimiser=_decaying_adam(4e-3)
-    )
+    return weight_space(problem.network(), gaussian(NOISE), flow=ensemble, optimiser=_decaying_adam())
+
+
+def _decaying_adam() -> optax.GradientTransformation:
+    return optax.adam(optax.cosine_decay_schedule(4e-3, STEPS))
 
 
 ALGORITHMS: dict[str, Callable[[Problem], Algorithm]] = {
@@ -158,3 +183,62 @@ ALGORITHMS: dict[str, Callable[[Problem], Algorithm]] = {
     "w_svgd": w_svgd,
     "map_ensemble": map_ensemble,
 }
+POSTERIORS: dict[str, Callable[[int, Problem, Watch], tuple[Draws, dict[str, Any]]]] = {
+    "nuts": nuts_posterior,
+    "gp": gp_posterior,
+    **{name: partial(_particles, make) for name, make in ALGORITHMS.items()},
+}
+PRESETS = {"quick": tuple(name for name in POSTERIORS if name != "f_svgd_paper"), "paper": tuple(POSTERIORS)}
+LABELS = {
+    "nuts": "NUTS, 50 draws",
+    "gp": "exact GP, 50 draws",
+    "f_svgd": "f-SVGD",
+    "f_svgd_nngp": "f-SVGD, Gaussian prior",
+    "f_svgd_paper": "f-SVGD, paper's code",
+    "w_svgd": "weight-space SVGD",
+    "map_ensemble": "MAP ensemble",
+}
+
+
+def cells(preset: str = "quick", seed: int = 3) -> list[Cell]:
+    """The cells of a preset, the reference first."""
+    methods = lookup(PRESETS, preset, "preset")
+    return [Cell("synthetic", method, dataset="sine", seed=seed, preset=preset) for method in methods]
+
+
+def reference_of(cell: Cell) -> Cell:
+    """The cell that ``cell`` is measured against."""
+    return replace(cell, method="nuts")
+
+
+def run_cell(cell: Cell, reference: Row | None, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:
+    """The numbers of one cell; all but ``nuts`` need the row of ``nuts`` as ``reference``."""
+    draws, facts = lookup(POSTERIORS, cell.method, "method")(cell.seed, problem(cell.seed), watch)
+    whole = quantiles(draws)
+    truth = whole if reference is None else np.asarray(reference.metrics["quantiles"])
+    fifties = _fifties(draws, cell.seed)
+    distance = np.mean([wasserstein2(quantiles(some), truth) for some in fifties], axis=0)
+    spread, true_spread = np.std(whole, axis=0), np.std(truth, axis=0)
+    metrics = {
+        "w2": {region: float(distance[where].mean()) for region, where in REGIONS.items()},
+        "spread": {region: float(spread[where].mean()) for region, where in REGIONS.items()},
+        "spread_ratio": {
+            region: float(np.mean(spread[where] / true_spread[where])) for region, where in REGIONS.items()
+        },
+        "mean": _rounded(draws.mean(axis=0)),
+        "band": [_rounded(row) for row in np.quantile(draws, (0.025, 0.975), axis=0)],
+        "curves": [_rounded(row) for row in draws[:: max(1, len(draws) // CURVES)][:CURVES]],
+        **facts,
+    }
+    return metrics if reference is not None else {**metrics, "quantiles": [_rounded(row) for row in whole]}
+
+
+def _fifties(draws: Draws, seed: int) -> list[Draws]:
+    if len(draws) == PARTICLES:
+        return [draws]
+    rng = np.random.default_rng(seed)
+    return [draws[rng.choice(len(draws), PARTICLES, replace=False)] for _ in range(FIFTIES)]
+
+
+def _rounded(row: Draws) -> list[float]:
+    return [round(float(value), 3) for value in row]

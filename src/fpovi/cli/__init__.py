@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``fpovi`` command: parse, call, print."""
+
+from typing import Annotated
+
+import typer
+
+import fpovi
+from fpovi.cli.reproduce import demo, reproduce
+
+app = typer.Typer(
+    name="fpovi",
+    help="Bayesian neural networks whose particles are functions.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(reproduce)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fpovi {fpovi.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Bayesian neural networks whose particles are functions."""

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A progress bar for cells and their steps, on standard error and only where that is a terminal."""
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fpovi.experiments.store import Row
+
+
+class CellProgress:
+    """One line for the running cell, with its log-likelihood and the time left, and one for all cells."""
+
+    def __init__(self, cells: int, quiet: bool = False):
+        console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self.all = self.bar.add_task("methods", total=cells, note="")
+        self.now = self.bar.add_task("", total=None, note="", visible=False)
+
+    def __enter__(self) -> "CellProgress":
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def started(self, label: str) -> None:
+        """A cell begins; how many steps it has is not known yet."""
+        self.bar.reset(self.now, description=label, total=1, completed=0, visible=True, note="compiling")
+
+    def step(self, done: int, total: int, log_likelihood: float) -> None:
+        """The running cell has taken ``done`` of ``total`` steps."""
+        self.bar.update(self.now, completed=done, total=total, note=f"log-likelihood {log_likelihood:.2f}")
+
+    def finished(self, row: Row) -> None:
+        """A cell is done, now or in an earlier run."""
+        self.bar.advance(self.all)

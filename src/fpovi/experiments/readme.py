@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of the README, made from the rows in ``results/``: ``python -m fpovi.experiments.readme``."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from fpovi.experiments import synthetic_figure
+from fpovi.experiments.store import Row, Store
+
+TABLES: dict[str, Callable[[list[Row]], str]] = {"synthetic": synthetic_figure.markdown}
+
+
+def render(text: str, results: Path) -> str:
+    """``text`` with what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` made anew."""
+
+    def fill(match: re.Match[str]) -> str:
+        name = match["name"]
+        made = TABLES[name](Store(results / f"{name}.jsonl").rows())
+        return f"<!-- table: {name} -->\n{made}\n<!-- end -->"
+
+    return re.sub(r"<!-- table: (?P<name>[\w-]+) -->\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    readme = Path("README.md")
+    readme.write_text(render(readme.read_text(), Path("results")))

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command as a user meets it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import fpovi
+from fpovi.cli import app
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """A folder in which all methods have run already."""
+    shutil.copy(ROOT / "results" / "synthetic.jsonl", tmp_path / "synthetic.jsonl")
+    return tmp_path
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_version_and_help():
+    assert call("--version").output.strip() == f"fpovi {fpovi.__version__}"
+    assert "demo" in call("--help").output
+    assert "--preset" in call("reproduce", "--help").output
+
+
+def test_demo_shows_a_table_and_writes_the_figure(finished):
+    result = call("demo", "--out", finished)
+    assert result.exit_code == 0, result.output
+    for word in ("f-SVGD", "weight-space SVGD", "NUTS, 50 draws", "R̂"):
+        assert word in result.output
+    assert (finished / "synthetic-seed3.png").exists()
+    assert (finished / "synthetic-seed3.svg").exists()
+
+
+def test_demo_as_json(finished):
+    result = call("demo", "--out", finished, "--json")
+    table = json.loads(result.output)["table"]
+    assert {"method", "w2_all", "spread_outside"} <= set(table[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["reproduce", "unknown"], "experiment='unknown' is not known; choose one of synthetic"),
+        (["reproduce", "synthetic", "--preset", "fast"], "preset='fast' is not known; choose one of paper, quick"),
+    ],
+)
+def test_bad_input_is_one_line_and_a_non_zero_exit(arguments, said, tmp_path):
+    result = call(*arguments, "--out", tmp_path)
+    assert result.exit_code == 2
+    assert result.stderr.strip() == f"fpovi: {said}"
+
+
+def test_a_broken_results_file_is_one_line(tmp_path):
+    (tmp_path / "synthetic.jsonl").write_text("not json\n")
+    result = call("demo", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert "line 1 is not a result row" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_an_output_folder_that_is_a_file_is_one_line(tmp_path):
+    (tmp_path / "taken").write_text("")
+    result = call("demo", "--out", tmp_path / "taken")
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+
+
+def test_module_and_command_are_one_program():
+    done = subprocess.run([sys.executable, "-m", "fpovi", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"fpovi {fpovi.__version__}"

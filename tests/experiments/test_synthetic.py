@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiment's own bookkeeping on a small problem, and what it claims on the real one."""
+
+import json
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fpovi.experiments import synthetic, synthetic_figure
+from fpovi.experiments.store import Store, sweep
+from fpovi.plots import save
+
+pytestmark = pytest.mark.usefixtures("lenient_dtypes")
+ROOT = Path(__file__).parents[2]
+
+
+def committed_rows():
+    return Store(ROOT / "results" / "synthetic.jsonl").rows()
+
+
+def by_method(seed):
+    return {row.cell.method: row.metrics for row in committed_rows() if row.cell.seed == seed}
+
+
+def test_exact_gp_interpolates_between_prior_and_data():
+    draws, _ = synthetic.gp_posterior(0, synthetic.problem(3), lambda *_: None)
+    spread = draws.std(axis=0)
+    assert spread[synthetic.REGIONS["data"]].mean() < 0.5 * spread[synthetic.REGIONS["outside"]].mean()
+
+
+def test_a_cell_measures_distance_and_spread_against_the_reference(tmp_path, monkeypatch):
+    """Known posteriors in place of computed ones: twice the spread is a spread ratio of 2, a shift is its own W2."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(2000, synthetic.GRID.size))
+    monkeypatch.setitem(synthetic.POSTERIORS, "nuts", lambda *_: (base, {"rhat": 1.0, "ess": 1.0}))
+    monkeypatch.setitem(synthetic.POSTERIORS, "w_svgd", lambda *_: (2 * base + 1, {}))
+    store = Store(tmp_path / "rows.jsonl")
+    cells = [cell for cell in synthetic.cells() if cell.method in ("nuts", "w_svgd")]
+
+    def run(cell):
+        reference = next((row for row in store.rows() if row.cell == synthetic.reference_of(cell)), None)
+        return synthetic.run_cell(cell, reference)
+
+    limit, other = sweep(cells, run, store)
+    assert other.metrics["spread_ratio"]["all"] == pytest.approx(2, rel=1e-2)
+    # N(1, 2²) against N(0, 1): W2² = 1² + 1²; fifty draws add their own error to it
+    assert other.metrics["w2"]["all"] == pytest.approx(2**0.5, rel=0.05)
+    assert 0.1 < limit.metrics["w2"]["all"] < 0.3
+
+
+def test_particles_report_progress_and_end_with_fifty_functions(monkeypatch):
+    monkeypatch.setattr(synthetic, "STEPS", 20)
+    monkeypatch.setattr(synthetic, "CHUNK", 10)
+    seen = []
+    draws, facts = synthetic.POSTERIORS["map_ensemble"](0, synthetic.problem(3), lambda *step: seen.append(step[:2]))
+    assert draws.shape == (50, synthetic.GRID.size)
+    assert jnp.all(jnp.isfinite(draws))
+    assert seen == [(10, 20), (20, 20)]
+    assert facts["steps"] == 20
+
+
+def test_function_space_is_where_it_should_be_in_the_committed_rows():
+    """What the README claims of the first draw: below the exact GP's fifty draws, near the limit, others collapsed."""
+    found = by_method(3)
+    distance = {method: metrics["w2"]["all"] for method, metrics in found.items()}
+    assert distance["f_svgd_nngp"] <= 1.1 * distance["gp"]
+    assert distance["f_svgd"] <= 2 * distance["nuts"]
+    assert distance["f_svgd"] < 0.5 * distance["w_svgd"]
+    assert found["w_svgd"]["spread_ratio"]["data"] < 0.5
+    assert found["nuts"]["rhat"] <= synthetic.RHAT_LIMIT
+
+
+def test_figure_and_table_come_from_rows(tmp_path):
+    rows = [row for row in committed_rows() if row.cell.seed == 3]
+    paths = save(synthetic_figure.figure(rows), tmp_path / "figure")
+    assert [path.suffix for path in paths] == [".png", ".svg"]
+    assert all(path.stat().st_size > 10_000 for path in paths)
+    lines = synthetic_figure.table(rows)
+    assert [line["method"] for line in lines] == [synthetic.LABELS[row.cell.method] for row in rows]
+    json.dumps(lines)
+
+
+@pytest.mark.slow
+def test_f_svgd_reaches_the_goal_again():
+    """The two function-space cells of another key, against the committed NUTS row: the goals of the demo hold."""
+    reference = next(row for row in committed_rows() if row.cell.method == "nuts" and row.cell.seed == 3)
+    truth = np.asarray(reference.metrics["quantiles"])
+    for method, limit in (("f_svgd", 2 * 0.057), ("f_svgd_nngp", 1.1 * 0.149)):
+        draws, _ = synthetic.POSTERIORS[method](11, synthetic.problem(3), lambda *_: None)
+        assert synthetic.wasserstein2(synthetic.quantiles(draws), truth).mean() < limit
