@@ -18,7 +18,7 @@ FLOORS = [
     {"bandits", "robustness", "baselines", "data", "report"},
     {"estimators"},
     {"preprocessing", "persistence", "diagnostics", "calibration", "plots"},
-    {"inference", "loop", "sharding", "predictive"},
+    {"inference", "loop", "updates", "sharding", "predictive"},
     {"flows", "kernels", "priors", "likelihoods", "measurement", "networks", "particles", "batches"},
     {"numerics"},
     {"types"},

@@ -5,10 +5,10 @@ from importlib.metadata import version
 
 from fpovi import flows, kernels, likelihoods, measurement, networks, priors
 from fpovi.batches import make_batch
-from fpovi.inference import Algorithm, Info, State, exact, function_space, weight_space
+from fpovi.inference import exact, function_space, weight_space
 from fpovi.loop import Run, run
 from fpovi.predictive import Predictive, predict
-from fpovi.types import Batch, DivergedError, Network, Scales
+from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, Scales, State
 
 __version__ = version("fpovi")
 

@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from fpovi.batches import check_batch_size, epoch_order, take
-from fpovi.inference import Algorithm, Info, State
-from fpovi.types import Batch, DivergedError, Key
+from fpovi.types import Algorithm, Batch, DivergedError, Info, Key, State
 
 DEFAULT_CHUNK = 1000
 

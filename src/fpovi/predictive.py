@@ -11,9 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from fpovi.inference import State
 from fpovi.particles import forward
-from fpovi.types import Key, Likelihood, Network, Numbers, PyTree
+from fpovi.types import Key, Likelihood, Network, Numbers, PyTree, State
 
 MAX_EVALUATIONS = 200
 Carry = tuple[Array, Array, Array, Array, Array, Array]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import jaxtyping
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
 
 T = TypeVar("T")
@@ -122,6 +122,43 @@ class Kernel(Protocol):
 Flow: TypeAlias = Callable[[Float[Array, "n d"], Float[Array, "n d"], Kernel], Float[Array, "n d"]]
 Measurement: TypeAlias = Callable[[Key, Float[Array, "B_ *d_x"]], Float[Array, "B *d_x"]]
 Schedule: TypeAlias = float | Callable[[Array], Array]
+
+
+class State(NamedTuple):
+    """What the next step needs.
+
+    ``params`` are the likelihood's, ``model`` the networks' states, both with a leading axis n; ``prior`` is what the
+    function prior carries from step to step.
+    """
+
+    step: Int[Array, ""]
+    particles: PyTree
+    params: PyTree
+    model: PyTree
+    prior: PyTree
+    optimiser: PyTree
+    noise_optimiser: PyTree
+
+
+class Info(NamedTuple):
+    """What a person wants to see of a step; norms are root mean squares over particles and coordinates."""
+
+    log_likelihood: Scalar
+    likelihood_norm: Scalar
+    prior_norm: Scalar
+    repulsion_norm: Scalar
+    velocity_norm: Scalar
+    similarity: Scalar
+    lengthscale: Scalar
+    noise: Scalar
+    finite: Bool[Array, ""]
+
+
+class Algorithm(NamedTuple):
+    """``init(key, n, particles=None) -> State`` and ``step(key, state, batch) -> (State, Info)``."""
+
+    init: Callable[..., State]
+    step: Callable[[Key, State, Batch], tuple[State, Info]]
 
 
 class DivergedError(ArithmeticError):

@@ -66,10 +66,9 @@ def _run(cell: Cell, store: Store, progress: CellProgress) -> dict[str, Any]:
 
 def _show(rows: list[Row], paths: list[Path]) -> None:
     console = Console()
-    console.print(
-        "[bold]How far from the exact posterior?[/] 2-Wasserstein distance to NUTS per grid point, averaged, in"
-    )
-    console.print("standardised y; spread: standard deviation of f over that of NUTS (data / gap / outside).")
+    console.print("How far from the exact posterior?", style="bold")
+    console.print("W2: 2-Wasserstein distance to NUTS per grid point, averaged, in standardised y", highlight=False)
+    console.print("spread: standard deviation of f over that of NUTS (data/gap/outside)", highlight=False)
     regions = [region for region in synthetic.REGIONS if region != "all"]
     view = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     view.add_column("method", no_wrap=True)
@@ -78,7 +77,7 @@ def _show(rows: list[Row], paths: list[Path]) -> None:
     best = min(row.metrics["w2"]["all"] for row in rows if row.cell.method in synthetic.ALGORITHMS)
     for line in synthetic_figure.table(rows):
         distances = [_short(line[f"w2_{region}"], 3) for region in synthetic.REGIONS]
-        spread = " / ".join(_short(line[f"spread_{region}"], 2) for region in regions)
+        spread = "/".join(_short(line[f"spread_{region}"], 2) for region in regions)
         style = "bold" if line["w2_all"] == best else None
         view.add_row(line["method"], *distances, spread, f"{line['seconds']:.0f}", style=style)
     console.print(view)

@@ -24,7 +24,7 @@ from fpovi.data.sine import sine
 from fpovi.experiments.distances import quantiles, wasserstein2
 from fpovi.experiments.store import Cell, Row
 from fpovi.flows import ensemble
-from fpovi.inference import Algorithm, Info, State, function_space, weight_space
+from fpovi.inference import function_space, weight_space
 from fpovi.kernels import median_lengthscale, rbf
 from fpovi.likelihoods import gaussian
 from fpovi.loop import run
@@ -34,7 +34,7 @@ from fpovi.particles import forward
 from fpovi.predictive import predict
 from fpovi.preprocessing import Standardiser, standardiser
 from fpovi.priors import moment_matched, nngp, nngp_covariance, width_aware
-from fpovi.types import Batch, FunctionPrior, Network, lookup
+from fpovi.types import Algorithm, Batch, FunctionPrior, Info, Network, State, lookup
 
 NOISE = 0.2
 PARTICLES = 50

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the steps of all algorithms are made of: the likelihood's weight, the scaled flow, the one minus sign."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from fpovi.particles import init_particles, num_particles
+from fpovi.types import Batch, Flow, Info, Key, Likelihood, Network, PyTree, Scalar, Schedule
+
+
+def first_step() -> Int[Array, ""]:
+    """Where a run begins."""
+    return jnp.zeros((), jnp.int32)
+
+
+def begin(
+    key: Key, network: Network, likelihood: Likelihood, n: int, particles: PyTree | None
+) -> tuple[PyTree, PyTree, PyTree]:
+    """Particles (drawn, or those given), likelihood parameters and network states, all with a leading axis n."""
+    drawn, model = init_particles(key, network, n)
+    if particles is not None and num_particles(particles) != n:
+        raise ValueError(f"particles has {num_particles(particles)} members, but n={n}")
+    params = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), likelihood.init())
+    return drawn if particles is None else particles, params, model
+
+
+def weighted_log_likelihood(
+    likelihood: Likelihood, params: PyTree, f: Float[Array, "n B k"], batch: Batch
+) -> tuple[Scalar, Scalar]:
+    """N/Σw · Σ w log p(y | f), summed over particles, and per datum and particle for the eye."""
+    labelled = f[:, : batch.x.shape[0]]
+    log_prob = jax.vmap(lambda params, f: likelihood.log_prob(params, f, batch.y), axis_size=f.shape[0])
+    seen = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(f.dtype).tiny)
+    mean = jnp.sum(log_prob(params, labelled) * batch.weight) / seen
+    return batch.num_data * mean, mean / f.shape[0]
+
+
+def scaled_velocity(
+    flow: Flow, f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Any, factor: Array
+) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
+    """The flow with its repulsion scaled: flows are affine in the score, and what remains at score 0 is repulsion."""
+    push = flow(f, jnp.zeros_like(score), kernel)
+    return flow(f, score, kernel) + (factor - 1) * push, push
+
+
+def noise_direction(likelihood: Likelihood, likelihood_score: PyTree, params: PyTree) -> PyTree:
+    """∂/∂params of log-likelihood plus log-prior; one common direction where the parameters are shared."""
+    prior_score = jax.grad(lambda params: jnp.sum(over_particles(likelihood.log_prior, params, 1)))
+    if not jax.tree.leaves(params):
+        return params
+    ascent = jax.tree.map(jnp.add, likelihood_score, prior_score(params))
+    return jax.tree.map(shared_direction, ascent) if likelihood.shared else ascent
+
+
+def over_particles(function: Callable[[PyTree], Array], params: PyTree, n: int) -> Float[Array, " n"]:
+    """``function`` of every particle's params, also where there are none."""
+    size = None if jax.tree.leaves(params) else n
+    return jax.vmap(lambda params: function(params), axis_size=size)(params)
+
+
+def shared_direction(leaf: Array) -> Array:
+    """The mean over particles, for each of them."""
+    return jnp.broadcast_to(jnp.mean(leaf, axis=0, keepdims=True), leaf.shape)
+
+
+def ascend(
+    optimiser: optax.GradientTransformation, ascent: PyTree, state: PyTree, target: PyTree, finite: Array
+) -> tuple[PyTree, PyTree]:
+    """One optax step uphill (its only minus sign); ``target`` stays where it is if the step is not finite."""
+    updates, state = optimiser.update(jax.tree.map(jnp.negative, ascent), state, target)
+    return jax.tree.map(lambda t, u: t + jnp.where(finite, u, 0).astype(t.dtype), target, updates), state
+
+
+def all_finite(tree: PyTree) -> Bool[Array, ""]:
+    """Whether every number is finite (of sums: cheaper, and as good)."""
+    return jnp.all(jnp.asarray([jnp.isfinite(jnp.sum(leaf)) for leaf in jax.tree.leaves(tree)]))
+
+
+def at_step(step: Array, knob: Schedule, dtype: jnp.dtype) -> Array:
+    """The value of a knob, which may be a schedule, at this step."""
+    return jnp.asarray(knob(step) if callable(knob) else knob, dtype)
+
+
+def summary(
+    log_lik: Array,
+    likelihood_score: Array,
+    prior_score: Array,
+    push: Array,
+    velocity: Array,
+    kernel: Any,
+    f: Array,
+    noise: Array,
+    finite: Array,
+) -> Info:
+    """The Info of a step."""
+    rms = lambda a: jnp.sqrt(jnp.mean(a**2))  # noqa: E731
+    n = f.shape[0]
+    gram = kernel(f, f)
+    return Info(
+        log_likelihood=log_lik,
+        likelihood_norm=rms(likelihood_score),
+        prior_norm=rms(prior_score),
+        repulsion_norm=rms(push),
+        velocity_norm=rms(velocity),
+        similarity=(jnp.sum(gram) - jnp.trace(gram)) / max(n * (n - 1), 1),
+        lengthscale=jnp.asarray(kernel.lengthscale, f.dtype),
+        noise=jnp.mean(noise),
+        finite=finite,
+    )
