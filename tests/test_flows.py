@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scenarios import correlated_gaussian
 
 from fpovi.flows import FLOWS, gfsf, repulsion
 from fpovi.kernels import imq, rbf
+from scenarios import correlated_gaussian
 
 REPULSIVE = sorted(set(FLOWS) - {"ensemble"})
 LENGTHSCALE = 1.3

@@ -155,7 +155,10 @@ def test_weight_space_svgd_is_blackjaxs(key, x64, loose_dtypes):
         return jnp.sum(gaussian(NOISE).log_prob((), f, batch.y)) + NETWORK.log_prior(theta)
 
     peer = blackjax.svgd(
-        jax.grad(log_density), optax.adam(RATE), blackjax.vi.svgd.rbf_kernel, update_kernel_parameters=lambda state: state
+        jax.grad(log_density),
+        optax.adam(RATE),
+        blackjax.vi.svgd.rbf_kernel,
+        update_kernel_parameters=lambda state: state,
     )
     theirs = peer.init(state.particles, {"length_scale": 2 * LENGTHSCALE**2})
     ours_step, theirs_step = jax.jit(algorithm.step), jax.jit(peer.step)
@@ -194,9 +197,7 @@ def test_half_of_the_prior_points_are_labelled(key):
 
 def test_without_extra_points_the_prior_feels_labelled_ones(key):
     batch = a_batch()
-    algorithm = function_space(
-        NETWORK, gaussian(NOISE), remembering_prior(2), prior_size=2, optimiser=optax.sgd(RATE)
-    )
+    algorithm = function_space(NETWORK, gaussian(NOISE), remembering_prior(2), prior_size=2, optimiser=optax.sgd(RATE))
     _, after, _ = one_step(algorithm, batch, key)
     labelled = {tuple(row) for row in np.asarray(batch.x)}
     seen = {tuple(row) for row in np.asarray(after.prior)}
@@ -221,7 +222,9 @@ def test_weights_equal_repetition(key):
     twice = batch._replace(weight=jnp.asarray([[2.0], [1.0], [1.0]]), num_data=jnp.asarray(4.0))
     repeated = make_batch(np.concatenate([batch.x, batch.x[:1]]), np.concatenate([batch.y, batch.y[:1]]))
     algorithm = weight_space(NETWORK, gaussian(NOISE), optimiser=optax.sgd(RATE))
-    np.testing.assert_allclose(moved(algorithm, twice, key)[0], moved(algorithm, repeated, key)[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        moved(algorithm, twice, key)[0], moved(algorithm, repeated, key)[0], rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -266,7 +269,9 @@ def test_knobs_may_be_schedules(key):
     cold = moved(make(), batch, key)[0]
     warm = moved(make(temperature=lambda step: 2.0 + step.astype(float)), batch, key)[0]
     np.testing.assert_allclose(warm, cold / 2, rtol=1e-3, atol=1e-4)
-    no_prior = moved(function_space(NETWORK, gaussian(NOISE), flat(), flow=ensemble, optimiser=optax.sgd(RATE)), batch, key)
+    no_prior = moved(
+        function_space(NETWORK, gaussian(NOISE), flat(), flow=ensemble, optimiser=optax.sgd(RATE)), batch, key
+    )
     np.testing.assert_allclose(moved(make(prior_weight=0.0), batch, key)[0], no_prior[0], rtol=1e-3, atol=1e-4)
 
 

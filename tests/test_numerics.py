@@ -29,10 +29,15 @@ def test_in_float64_inside_vmap_and_scan(key):
     np.testing.assert_allclose(scanned, batched, rtol=1e-6)
 
 
-@given(arrays(np.float32, st.integers(1, 40), elements=st.floats(0, 2.0**100, width=32)))
+compiled_median = jax.jit(median)  # once for each of a few sizes
+
+
+@given(
+    st.sampled_from([1, 2, 5, 8, 9]).flatmap(lambda n: arrays(np.float32, n, elements=st.floats(0, 2.0**100, width=32)))
+)
 @settings(max_examples=50, deadline=None)
 def test_median_is_numpys(values):
-    assert float(median(jnp.asarray(values))) == pytest.approx(float(np.median(values)), rel=1e-6)
+    assert float(compiled_median(jnp.asarray(values))) == pytest.approx(float(np.median(values)), rel=1e-6)
 
 
 def test_median_in_float64_and_with_ties(x64):

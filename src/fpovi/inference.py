@@ -38,6 +38,7 @@ from fpovi.updates import (
     at_step,
     begin,
     first_step,
+    keep_finite,
     noise_direction,
     over_particles,
     scaled_velocity,
@@ -118,9 +119,10 @@ def function_space(
         (ascent,) = pullback(velocity.reshape(f.shape))
 
         noise_ascent = noise_direction(likelihood, noise_score, state.params)
-        finite = all_finite((ascent, noise_ascent))
+        finite = all_finite((ascent, noise_ascent, model))
         particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles, finite)
         params, noise_state = ascend(noise_optimiser, noise_ascent, state.noise_optimiser, state.params, finite)
+        model, carry = keep_finite(finite, (model, carry), (state.model, state.prior))
         noise = over_particles(likelihood.noise, state.params, f.shape[0])
         info = summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, _flat(f), noise, finite)
         return State(state.step + 1, particles, params, model, carry, optimiser_state, noise_state), info
@@ -226,10 +228,11 @@ def weight_space(
         if likelihood.shared:
             noise_ascent = jax.tree.map(shared_direction, noise_ascent)
 
-        finite = all_finite(velocity)
+        finite = all_finite((velocity, model))
         (particles, params), optimiser_state = ascend(
             optimiser, (ascent, noise_ascent), state.optimiser, together, finite
         )
+        model = keep_finite(finite, model, state.model)
         noise = over_particles(likelihood.noise, state.params, rows.shape[0])
         info = summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, rows, noise, finite)
         return State(state.step + 1, particles, params, model, (), optimiser_state, ()), info

@@ -84,7 +84,7 @@ def _chunk(
             return data, order
         position = step % batches
         order = jax.lax.cond(position == 0, lambda: epoch_order(key_order, step // batches, rows, size), lambda: order)
-        fresh = position * size + jnp.arange(size) < rows
+        fresh = position * size + jnp.arange(size, dtype=position.dtype) < rows
         return take(data, order[position], fresh), order
 
     def body(step: Array, carry: tuple[State, Array, Info]) -> tuple[State, Array, Info]:

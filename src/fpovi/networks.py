@@ -99,6 +99,8 @@ def mlp(
         return _sum(jnp.sum(jax.scipy.stats.norm.logpdf(leaf, scale=std.astype(leaf.dtype))) for leaf, std in leaves)
 
     def layers(theta: MLP, x: Float[Array, "B d_x"]) -> list[Float[Array, "B _"]]:
+        if x.shape[1] != sizes[0]:
+            raise ValueError(f"x has {x.shape[1]} features, but the network was made for {sizes[0]}")
         theta = theta.scaled(*forward_scale) if unit_weights else theta
         hidden, outputs = [], x * scales.input.astype(x.dtype)
         for layer, (weight, bias) in enumerate(zip(theta.weights, theta.biases, strict=True)):

@@ -71,9 +71,14 @@ def shared_direction(leaf: Array) -> Array:
 def ascend(
     optimiser: optax.GradientTransformation, ascent: PyTree, state: PyTree, target: PyTree, finite: Array
 ) -> tuple[PyTree, PyTree]:
-    """One optax step uphill (its only minus sign); ``target`` stays where it is if the step is not finite."""
-    updates, state = optimiser.update(jax.tree.map(jnp.negative, ascent), state, target)
-    return jax.tree.map(lambda t, u: t + jnp.where(finite, u, 0).astype(t.dtype), target, updates), state
+    """One optax step uphill (its only minus sign); a step that is not finite changes nothing."""
+    updates, after = optimiser.update(jax.tree.map(jnp.negative, ascent), state, target)
+    return keep_finite(finite, (optax.apply_updates(target, updates), after), (target, state))
+
+
+def keep_finite(finite: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
+    """``new`` after a finite step, else ``old``."""
+    return jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, old)
 
 
 def all_finite(tree: PyTree) -> Bool[Array, ""]:

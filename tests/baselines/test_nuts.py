@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scenarios import linear_network, linear_posterior, polynomial
 
 from fpovi.baselines import nuts
 from fpovi.batches import make_batch
 from fpovi.likelihoods import gaussian
+from scenarios import linear_network, linear_posterior, polynomial
 
-pytestmark = pytest.mark.usefixtures("lenient_dtypes")
+pytestmark = pytest.mark.usefixtures("loose_dtypes")
 
 
 def a_line():

@@ -12,7 +12,7 @@ from fpovi.experiments import synthetic, synthetic_figure
 from fpovi.experiments.store import Store, sweep
 from fpovi.plots import save
 
-pytestmark = pytest.mark.usefixtures("lenient_dtypes")
+pytestmark = pytest.mark.usefixtures("loose_dtypes")
 ROOT = Path(__file__).parents[2]
 
 

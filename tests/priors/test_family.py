@@ -15,10 +15,14 @@ MAKE = {
     "moment_matched": lambda: PRIORS["moment_matched"](NETWORK),
     "gaussian_process": lambda: PRIORS["gaussian_process"](lambda a, b: jnp.exp(-jnp.sum((a[:, None] - b) ** 2, -1))),
     "nngp": lambda: PRIORS["nngp"](NETWORK),
-    "ssge": lambda: PRIORS["ssge"](NETWORK),
+    "ssge": lambda: PRIORS["ssge"](NETWORK, draws=50),
     "width_aware": lambda: PRIORS["width_aware"](NETWORK),
     "flat": lambda: PRIORS["flat"](),
 }
+
+
+def f_and_x(key, n=3):
+    return jax.random.normal(key, (n, 4, 1)), jax.random.normal(key, (4, 2))
 
 
 def test_every_member_is_here():
@@ -28,38 +32,55 @@ def test_every_member_is_here():
 @pytest.mark.parametrize("name", MAKE)
 def test_score_has_the_shape_and_dtype_of_f_and_follows_the_key(name, key):
     prior = MAKE[name]()
-    f, x = jax.random.normal(key, (3, 4, 1)), jax.random.normal(key, (4, 2))
-    score = jax.jit(prior.score)(key, f, x)
+    f, x = f_and_x(key)
+    ask = jax.jit(prior.score)
+    score = ask(key, f, x)
     assert (score.shape, score.dtype) == (f.shape, f.dtype)
     assert jnp.all(jnp.isfinite(score))
-    np.testing.assert_array_equal(score, jax.jit(prior.score)(key, f, x))
+    np.testing.assert_array_equal(score, ask(key, f, x))
 
 
 @pytest.mark.parametrize("name", MAKE)
 def test_particles_do_not_see_each_other(name, key):
-    prior = MAKE[name]()
-    f, x = jax.random.normal(key, (3, 4, 1)), jax.random.normal(key, (4, 2))
-    together, alone = prior.score(key, f, x), prior.score(key, f[:1], x)
-    # the same sums in another order, inside float64
-    np.testing.assert_allclose(together[:1], alone, rtol=1e-4, atol=1e-5)
+    f, x = f_and_x(key)
+    ask = jax.jit(MAKE[name]().score)
+    others_moved = ask(key, f.at[1:].add(1.0), x)
+    # the same shapes and sums: only the other particles' values have changed
+    np.testing.assert_allclose(ask(key, f, x)[:1], others_moved[:1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", MAKE)
 def test_score_is_the_gradient_of_log_prob(name, key, x64):
     prior = MAKE[name]()
     if prior.log_prob is None:
-        assert name in ("moment_matched", "ssge")
+        assert name in ("moment_matched", "ssge", "width_aware")
         return
-    f, x = jax.random.normal(key, (3, 4, 1)), jax.random.normal(key, (4, 2))
-    gradient = jax.grad(lambda f: jnp.sum(prior.log_prob(key, f, x)))(f)
-    np.testing.assert_allclose(prior.score(key, f, x), gradient, rtol=1e-8, atol=1e-8)
+    f, x = f_and_x(key)
+    gradient = jax.jit(jax.grad(lambda f: jnp.sum(prior.log_prob(key, f, x))))(f)
+    np.testing.assert_allclose(jax.jit(prior.score)(key, f, x), gradient, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", sorted(set(MAKE) - {"flat"}))
 def test_far_from_zero_the_prior_pulls_back(name, key):
     x = jax.random.normal(key, (4, 2))
     f = 3 * jnp.ones((1, 4, 1))
-    assert float(jnp.sum(f * MAKE[name]().score(key, f, x))) < 0
+    assert float(jnp.sum(f * jax.jit(MAKE[name]().score)(key, f, x))) < 0
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_carry_keeps_its_shape(name, key):
+    """So that a run can be one loop; a prior without ``advance`` carries nothing."""
+    prior = MAKE[name]()
+    f, x = f_and_x(key)
+    carry = prior.init(key, 3)
+    if prior.advance is None:
+        assert carry == ()
+        return
+    score, after = jax.jit(prior.advance)(key, carry, f, x)
+    assert (score.shape, score.dtype) == (f.shape, f.dtype)
+    described = lambda tree: jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), tree)  # noqa: E731
+    assert described(after) == described(carry)
+    assert all(leaf.shape[0] == 3 for leaf in jax.tree.leaves(carry))
 
 
 @pytest.mark.parametrize("name", ["nngp", "width_aware"])
@@ -69,7 +90,7 @@ def test_unknown_architecture_is_an_error_that_names_alternatives(name):
         PRIORS[name](bare)
 
 
-@pytest.mark.parametrize("name", ["moment_matched", "ssge", "width_aware"])
+@pytest.mark.parametrize("name", ["moment_matched", "ssge"])
 def test_draws_must_be_at_least_two(name):
     with pytest.raises(ValueError, match="draws=1 must be at least 2"):
         PRIORS[name](NETWORK, draws=1)
@@ -82,3 +103,7 @@ def test_other_bad_arguments():
         PRIORS["gaussian_process"](lambda a, b: a @ b.T, jitter=-1.0)
     with pytest.raises(ValueError, match="kept=0"):
         PRIORS["ssge"](NETWORK, kept=0.0)
+    with pytest.raises(ValueError, match="jitter=0.0 must be positive"):
+        PRIORS["width_aware"](NETWORK, jitter=0.0)
+    with pytest.raises(ValueError, match="step_size=-1.0 must be positive"):
+        PRIORS["width_aware"](NETWORK, step_size=-1.0)

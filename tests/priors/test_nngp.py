@@ -14,7 +14,7 @@ from fpovi.priors.nngp import EXPECTATIONS, nngp_covariance, quadrature_expectat
 ACTIVATIONS = {"relu": jax.nn.relu, "erf": jax.scipy.special.erf, "tanh": jnp.tanh}
 
 
-@pytest.mark.parametrize("hidden", [(1000,), (300, 300)])
+@pytest.mark.parametrize("hidden", [(512,), (128, 128)])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_covariance_against_wide_networks(name, hidden, key):
     sizes = (2, *hidden, 1)
@@ -23,13 +23,13 @@ def test_covariance_against_wide_networks(name, hidden, key):
     x = jax.random.normal(key, (4, 2))
 
     def moments(key):
-        f = forward(network, sample_prior(key, network, 500), (), x)[0][..., 0]
-        return f.T @ f / 500
+        f = forward(network, sample_prior(key, network, 250), (), x)[0][..., 0]
+        return f.T @ f / 250
 
-    estimate = jax.lax.map(moments, jax.random.split(key, 20)).mean(0)
-    exact = nngp_covariance(network.architecture)(x, x)
-    # 10,000 draws: a covariance is good to √2/100 of the variances, 3.5 standard errors; finite width adds 1/300
-    np.testing.assert_allclose(estimate, exact, atol=0.055 * float(jnp.max(jnp.diagonal(exact))))
+    estimate = jax.jit(lambda key: jax.lax.map(moments, jax.random.split(key, 16)).mean(0))(key)
+    exact = jax.jit(nngp_covariance(network.architecture))(x, x)
+    # 4,000 draws give a variance to √(2/4000) = 2.2 %: 3.5 standard errors; two layers of 128 add about 1/128
+    np.testing.assert_allclose(estimate, exact, atol=0.085 * float(jnp.max(jnp.diagonal(exact))))
 
 
 def test_fan_out_prior_has_the_variance_of_the_papers_experiments():
@@ -58,12 +58,14 @@ def test_quadrature_against_scipy(x64):
 
     expected, _ = dblquad(integrand, -8, 8, -8, 8)
     ours = quadrature_expectation(jnp.tanh, *(jnp.asarray(a) for a in (uu, uv, vv)))
-    np.testing.assert_allclose(ours, expected, rtol=1e-6)
+    # the poles of tanh at ±iπ/2 limit a rule of 32 nodes to 5e-7 here
+    np.testing.assert_allclose(ours, expected, rtol=1e-5)
 
 
 def test_cross_covariance_is_a_block_of_the_whole(key):
     architecture = mlp((2, 50, 50, 1)).architecture
     x = jax.random.normal(key, (5, 2))
-    whole = nngp_covariance(architecture)(x, x)
-    np.testing.assert_allclose(nngp_covariance(architecture)(x[:2], x[2:]), whole[:2, 2:], rtol=1e-5)
+    covariance = jax.jit(nngp_covariance(architecture))
+    whole = covariance(x, x)
+    np.testing.assert_allclose(covariance(x[:2], x[2:]), whole[:2, 2:], rtol=1e-5)
     assert jnp.all(jnp.linalg.eigvalsh(whole) > 0)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ``fpovi`` command: parse, call, print."""
 
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-import fpovi
 from fpovi.cli.reproduce import demo, reproduce
 
 app = typer.Typer(
@@ -21,13 +21,13 @@ app.command()(reproduce)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"fpovi {fpovi.__version__}")
+        typer.echo(f"fpovi {version('fpovi')}")
         raise typer.Exit
 
 
 @app.callback()
 def main(
-    version: Annotated[
+    show_version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:

@@ -61,8 +61,8 @@ def figure(rows: Sequence[Row]) -> Figure:
             outline(panel, GRID, [original(b) for b in truth.metrics["band"]], "NUTS, 95 %")
             observations(panel, *sine(seed))
             panel.set_title(LABELS[row.cell.method], color=colour)
-            note = f"distance to NUTS {metrics['w2']['all']:.2f}"
-            panel.text(0.97, 0.95, note, transform=panel.transAxes, color=TRUTH, ha="right", va="top")
+            distance = f"distance to NUTS {metrics['w2']['all']:.2f}"
+            panel.set_title(distance, loc="right", color=TRUTH, fontsize=9, fontweight="normal")
             panel.set(xlim=(GRID[0], GRID[-1]), xlabel="x")
             if number == 0:
                 panel.set_ylabel("y")
