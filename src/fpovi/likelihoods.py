@@ -76,6 +76,7 @@ def _location_scale(
         cdf=lambda params, f, y: cdf((y.astype(f.dtype) - f) / scale(params)),
         noise=scale,
         width=lambda m: m,
+        targets=lambda k: k,
         shared=shared,
     )
 
@@ -138,6 +139,7 @@ def heteroscedastic(floor: float = 1e-3) -> Likelihood:
         cdf=lambda params, f, y: stats.norm.cdf(y.astype(f.dtype), *split(f)),
         noise=lambda params: jnp.zeros(()),
         width=lambda m: 2 * m,
+        targets=lambda k: k // 2,
     )
 
 
@@ -160,6 +162,7 @@ def _discrete(
         cdf=cdf,
         noise=lambda params: jnp.zeros(()),
         width=lambda m: m,
+        targets=lambda k: k,
         discrete=True,
     )
 
@@ -183,7 +186,7 @@ def categorical() -> Likelihood:
         sample=lambda key, params, f: jax.random.categorical(key, f)[..., None],
         cdf=cdf,
         canonical=jax.nn.log_softmax,
-    )
+    )._replace(targets=lambda k: 1, classes=True)
 
 
 def bernoulli() -> Likelihood:

@@ -59,7 +59,7 @@ def run(
     end = first + num_steps
     while first < end:
         until = min(first + chunk_size, end)
-        state, history = _chunk(algorithm, size, min(chunk_size, num_steps), key, state, data, jnp.asarray(until))
+        state, history = _chunk(algorithm, size, chunk_size, key, state, data, jnp.asarray(until))
         history = jax.tree.map(lambda leaf, rows=until - first: np.asarray(leaf[:rows]), history)
         histories.append(history)
         _raise_if_diverged(state, history, first)

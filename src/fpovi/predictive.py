@@ -96,7 +96,7 @@ class Predictive(eqx.Module):
         """The smallest y with P(Y ≤ y) ≥ q, by inverting the mixture's cdf."""
         if not 0 < q < 1:
             raise ValueError(f"q={q} must lie strictly between 0 and 1")
-        if self._of_classes:
+        if self.likelihood.classes:
             raise ValueError("classes have no order and so no quantiles: see probs")
         with jax.enable_x64(True):  # near 1 a cdf in float32 has no digits left
             wide = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), (self.params, self.f))
@@ -122,7 +122,7 @@ class Predictive(eqx.Module):
     @property
     def probs(self) -> Float[Array, "B k"]:
         """For classes: the mean over particles of their probabilities."""
-        if not self._of_classes:
+        if not self.likelihood.classes:
             raise ValueError("probs, entropy and mutual_information are for classes (categorical): see mean and std")
         return self.mean
 
@@ -138,12 +138,7 @@ class Predictive(eqx.Module):
 
     @property
     def _num_targets(self) -> int:
-        return jax.eval_shape(lambda: self.sample(jax.random.key(0), 1)).shape[-1]
-
-    @property
-    def _of_classes(self) -> bool:
-        """Whether y is a class: the one case where the mean is wider than y, a probability for each class."""
-        return self.f.shape[-1] != self.likelihood.width(self._num_targets)
+        return self.likelihood.targets(self.f.shape[-1])
 
     def _standardised(self, y: Numbers) -> Shaped[Array, "B m"]:
         """y as the likelihood takes it."""
@@ -152,7 +147,7 @@ class Predictive(eqx.Module):
         wanted = (self.f.shape[1], self._num_targets)
         if y.shape != wanted:
             raise ValueError(f"y has shape {y.shape}, but {wanted} is needed: a row for every input")
-        if not self._of_classes:
+        if not self.likelihood.classes:
             y = y.astype(self.f.dtype)
         elif not jnp.issubdtype(y.dtype, jnp.integer):
             raise ValueError(f"y has dtype {y.dtype}, but classes are integers 0…{self.f.shape[-1] - 1}")

@@ -75,7 +75,8 @@ class Network(NamedTuple):
 class Likelihood(NamedTuple):
     """p(y | f) for one particle with parameters ``params``.
 
-    ``width(m)`` is the number of network outputs that ``m`` targets need; ``canonical`` maps outputs to an
+    ``width(m)`` is the number of network outputs that ``m`` targets need, ``targets(k)`` how many ``k`` outputs predict
+    (classes: one, however many outputs); ``canonical`` maps outputs to an
     identified f; ``log_prob`` and ``cdf`` give one value per row and target; ``noise(params)`` is the scalar worth
     plotting. With ``shared`` all particles keep the same params; ``discrete`` targets are whole numbers.
     """
@@ -90,8 +91,10 @@ class Likelihood(NamedTuple):
     cdf: Callable[[PyTree, Array, Array], Array]
     noise: Callable[[PyTree], Scalar]
     width: Callable[[int], int]
+    targets: Callable[[int], int]
     shared: bool = False
     discrete: bool = False
+    classes: bool = False
 
 
 class FunctionPrior(NamedTuple):

@@ -33,6 +33,12 @@ def weighted_log_likelihood(
     likelihood: Likelihood, params: PyTree, f: Float[Array, "n B k"], batch: Batch
 ) -> tuple[Scalar, Scalar]:
     """N/Σw · Σ w log p(y | f), summed over particles, and per datum and particle for the eye."""
+    targets, expected = batch.y.shape[1], likelihood.targets(f.shape[-1])
+    if targets != expected:
+        raise ValueError(
+            f"y has {targets} targets per row, but the network's {f.shape[-1]} outputs predict {expected} under this "
+            f"likelihood: give the network likelihood.width({targets}) outputs (or one per class)"
+        )
     labelled = f[:, : batch.x.shape[0]]
     log_prob = jax.vmap(lambda params, f: likelihood.log_prob(params, f, batch.y), axis_size=f.shape[0])
     seen = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(f.dtype).tiny)

@@ -19,10 +19,11 @@ app.command()(demo)
 app.command()(reproduce)
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"fpovi {version('fpovi')}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -2,6 +2,7 @@
 """The infinite-width limit of the network at hand, analytically."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from jaxtyping import Array, Float
 from fpovi.priors.gaussian_process import Covariance, gaussian_process
 from fpovi.types import Architecture, FunctionPrior, Network
 
-QUADRATURE_NODES = 32
+HERMITE_TERMS, HERMITE_NODES = 48, 128
 
 
 def nngp(network: Network, jitter: float = 1e-4, centred: bool = False) -> FunctionPrior:
@@ -22,7 +23,7 @@ def nngp(network: Network, jitter: float = 1e-4, centred: bool = False) -> Funct
         C_l = b_l + w_l\, \mathbb E_{(u,v)\sim\mathcal N(0, C_{l-1})}[\phi(u)\phi(v)]
 
     with the network's own weight variances w, bias variances b and input scales s. ReLU and erf have closed forms
-    (Cho & Saul 2009; Williams 1998); other activations are integrated by Gauss–Hermite quadrature.
+    (Cho & Saul 2009; Williams 1998); other activations are expanded in Hermite polynomials.
 
     Args:
         network: one that describes its architecture, such as ``mlp``.
@@ -38,7 +39,7 @@ def nngp(network: Network, jitter: float = 1e-4, centred: bool = False) -> Funct
 def nngp_covariance(architecture: Architecture) -> Covariance:
     """The covariance function of :func:`nngp`, as ``covariance(a, b)``."""
     sizes, phi, scales = architecture
-    expectation = EXPECTATIONS.get(phi, lambda uu, uv, vv: quadrature_expectation(phi, uu, uv, vv))
+    expectation = EXPECTATIONS.get(phi, partial(hermite_expectation, phi))
 
     def covariance(a: Float[Array, "A d_x"], b: Float[Array, "B d_x"]) -> Float[Array, "A B"]:
         input_scale, weight, bias = (jnp.asarray(s, a.dtype) for s in (scales.input, scales.weight, scales.bias))
@@ -67,17 +68,30 @@ def erf_expectation(uu: Array, uv: Array, vv: Array) -> Array:
     return 2 / jnp.pi * jnp.arcsin(2 * uv / jnp.sqrt((1 + 2 * uu) * (1 + 2 * vv)))
 
 
-def quadrature_expectation(phi: Callable[[Array], Array], uu: Array, uv: Array, vv: Array) -> Array:
-    r""":math:`\mathbb E[\phi(u)\phi(v)]` by a product Gauss–Hermite rule on u = √uu·z₁, v = √vv·(ρz₁ + √(1−ρ²)z₂)."""
-    nodes, mass = np.polynomial.hermite_e.hermegauss(QUADRATURE_NODES)
-    mass = mass / mass.sum()
-    z1, z2 = (jnp.asarray(z, uv.dtype) for z in np.meshgrid(nodes, nodes, indexing="ij"))
-    weight = jnp.asarray(np.outer(mass, mass), uv.dtype)
+def hermite_expectation(phi: Callable[[Array], Array], uu: Array, uv: Array, vv: Array) -> Array:
+    r""":math:`\sum_k c_k(\sqrt{uu})\, c_k(\sqrt{vv})\, \rho^k` with :math:`c_k(\sigma) = \mathbb E[\phi(\sigma z)\,
+    \mathrm{He}_k(z)]/\sqrt{k!}`, ρ the correlation (Mehler's formula).
+
+    Cut off at any k this is still a positive definite function, which a product rule on (u, v) would not be.
+    """
     norm = jnp.sqrt(uu * vv)
     rho = jnp.clip(uv / jnp.where(norm > 0, norm, 1), -1, 1)
-    u, v = (jnp.broadcast_to(a, rho.shape)[..., None, None] for a in (jnp.sqrt(uu), jnp.sqrt(vv)))
-    rho = rho[..., None, None]
-    return jnp.sum(weight * phi(u * z1) * phi(v * (rho * z1 + jnp.sqrt(1 - rho**2) * z2)), axis=(-2, -1))
+    terms = [c_u * c_v for c_u, c_v in zip(_hermite(phi, uu), _hermite(phi, vv), strict=True)]
+    total = jnp.zeros_like(rho)
+    for term in reversed(terms):
+        total = term + rho * total
+    return total
+
+
+def _hermite(phi: Callable[[Array], Array], variance: Array) -> list[Array]:
+    """c_0, c_1, … at σ = √variance, by Gauss–Hermite quadrature."""
+    nodes, mass = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
+    basis = [np.ones_like(nodes), nodes]  # He_k/√k!, by its recurrence
+    for k in range(1, HERMITE_TERMS - 1):
+        basis.append((nodes * basis[k] - np.sqrt(k) * basis[k - 1]) / np.sqrt(k + 1))
+    weighted = jnp.asarray(np.stack(basis) * mass / mass.sum(), variance.dtype)
+    values = phi(jnp.sqrt(variance)[..., None] * jnp.asarray(nodes, variance.dtype))
+    return list(jnp.moveaxis(values @ weighted.T, -1, 0))
 
 
 EXPECTATIONS: dict[Callable[[Array], Array], Callable[[Array, Array, Array], Array]] = {
