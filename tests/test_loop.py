@@ -75,7 +75,9 @@ def test_chunks_do_not_show_in_the_result(chunk_size, key):
 
 
 def test_the_key_decides(key):
-    results = [run(k, ALGORITHM, START, DATA, 4, chunk_size=CHUNK).state.particles for k in (key, key, jax.random.key(1))]
+    results = [
+        run(k, ALGORITHM, START, DATA, 4, chunk_size=CHUNK).state.particles for k in (key, key, jax.random.key(1))
+    ]
     assert_same_bits(results[0], results[1])
     assert not np.array_equal(ravel(results[0])[0], ravel(results[2])[0])
 
