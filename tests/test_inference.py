@@ -13,7 +13,7 @@ from fpovi.flows import FLOWS, ensemble
 from fpovi.inference import exact, function_space, weight_space
 from fpovi.kernels import activation, function_value, rbf
 from fpovi.likelihoods import gaussian
-from fpovi.measurement import points
+from fpovi.measurement import points, train_only
 from fpovi.networks import mlp
 from fpovi.particles import ravel
 from fpovi.priors import flat, gaussian_process
@@ -197,7 +197,14 @@ def test_half_of_the_prior_points_are_labelled(key):
 
 def test_without_extra_points_the_prior_feels_labelled_ones(key):
     batch = a_batch()
-    algorithm = function_space(NETWORK, gaussian(NOISE), remembering_prior(2), prior_size=2, optimiser=optax.sgd(RATE))
+    algorithm = function_space(
+        NETWORK,
+        gaussian(NOISE),
+        remembering_prior(2),
+        measurement=train_only(),
+        prior_size=2,
+        optimiser=optax.sgd(RATE),
+    )
     _, after, _ = one_step(algorithm, batch, key)
     labelled = {tuple(row) for row in np.asarray(batch.x)}
     seen = {tuple(row) for row in np.asarray(after.prior)}

@@ -12,6 +12,7 @@ from fpovi.inference import function_space
 from fpovi.kernels import rbf
 from fpovi.likelihoods import gaussian
 from fpovi.loop import run
+from fpovi.measurement import train_only
 from fpovi.networks import mlp
 from fpovi.particles import ravel
 from fpovi.priors import flat
@@ -42,7 +43,7 @@ def an_algorithm(prior=None, rate=1e-2):
     """Adam's own count is part of the state, so sgd with momentum stands for optimisers that remember."""
     return function_space(
         NETWORK, gaussian(0.3), noisy_prior() if prior is None else prior, kernel=rbf(1.0),
-        optimiser=optax.sgd(rate, momentum=0.9),
+        measurement=train_only(), optimiser=optax.sgd(rate, momentum=0.9),
     )  # fmt: skip
 
 
@@ -151,7 +152,7 @@ def test_divergence_names_the_step_and_a_remedy(chunk_size, key):
     """Step 7, counted from 0, is the first that is not finite; the particles are those that step 6 left."""
     algorithm = an_algorithm(failing_prior(7))
     state = jax.jit(algorithm.init, static_argnums=1)(key, N)
-    with pytest.raises(DivergedError, match="diverged at step 7: .*learning rate.*jitter") as caught:
+    with pytest.raises(DivergedError, match=r"diverged at step 7: .*learning rate.*jitter") as caught:
         run(key, algorithm, state, DATA, 20, chunk_size=chunk_size)
     assert caught.value.step == 7
     rows = ravel(caught.value.particles)[0]

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from scenarios import gp_problem, linear_network, linear_posterior, polynomial
 
 from fpovi.batches import make_batch
 from fpovi.experiments.distances import gaussian_kl
@@ -16,10 +15,11 @@ from fpovi.inference import exact, function_space, weight_space
 from fpovi.kernels import median_lengthscale, rbf
 from fpovi.likelihoods import gaussian
 from fpovi.loop import run
-from fpovi.measurement import points
+from fpovi.measurement import points, train_only
 from fpovi.networks import fan_in_scales, mlp
 from fpovi.particles import forward
 from fpovi.priors import gaussian_process
+from scenarios import gp_problem, linear_network, linear_posterior, polynomial
 
 pytestmark = pytest.mark.usefixtures("x64", "loose_dtypes")
 
@@ -51,7 +51,11 @@ def test_a_linear_networks_posterior_is_found(engine, key):
         weight_space(LINEAR, likelihood, **options)
         if engine == "weight_space"
         else function_space(
-            LINEAR, likelihood, LINEAR_PRIOR, measurement=points(LINEAR_X[2:]) if labelled == 2 else None, **options
+            LINEAR,
+            likelihood,
+            LINEAR_PRIOR,
+            measurement=points(LINEAR_X[2:]) if labelled == 2 else train_only(),
+            **options,
         )
     )
     data = make_batch(LINEAR_X[:labelled], LINEAR_Y[:labelled])
@@ -90,6 +94,7 @@ def network_values(problem, n, steps, factor, rate, batch_size=None):
         gaussian(problem.noise),
         gaussian_process(problem.covariance, problem.jitter),
         measurement=points(problem.x_test),
+        prior_size=None,
         kernel=wide_rbf(factor),
         optimiser=decaying_adam(rate, steps),
     )
@@ -133,9 +138,22 @@ def test_other_data_give_the_same_verdict(version, seed):
     assert kl < baseline
 
 
+THOUSAND = {**VERSIONS, "exact": partial(exact_values, steps=3000, factor=3.0)}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", THOUSAND)
 def test_a_thousand_particles_are_below_the_baseline(version):
+    """Measured: exact .11, parametric .05, mini-batch .06. More particles need more steps: exact after 1500 of them is at 2.6."""
     problem = gp_problem(0)
-    kl, baseline = kl_and_baseline(VERSIONS[version](problem, 1000), problem)
+    kl, baseline = kl_and_baseline(THOUSAND[version](problem, 1000), problem)
     assert kl < baseline
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "below"), [(200, False), (1000, True)])
+def test_the_plain_median_heuristic_needs_many_particles(n, below):
+    """Factor 1, the literature's: .41 with 200 particles, .21 with 1,000, on either side of the baseline (.328)."""
+    problem = gp_problem(0)
+    kl, baseline = kl_and_baseline(exact_values(problem, n, steps=3000, factor=1.0), problem)
+    assert (kl < baseline) == below

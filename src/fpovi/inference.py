@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from fpovi.flows import svgd
 from fpovi.kernels import RepresentationKernel, StationaryKernel, rbf
-from fpovi.measurement import train_only
+from fpovi.measurement import halo, train_only
 from fpovi.particles import forward, num_particles, ravel
 from fpovi.types import (
     Algorithm,
@@ -58,7 +58,7 @@ def function_space(
     measurement: Measurement | None = None,
     optimiser: optax.GradientTransformation | None = None,
     noise_optimiser: optax.GradientTransformation | None = None,
-    prior_size: int | None = None,
+    prior_size: int | None = 16,
     prior_weight: Schedule = 1.0,
     temperature: Schedule = 1.0,
     repulsion: Schedule = 1.0,
@@ -74,16 +74,17 @@ def function_space(
     Args:
         network, likelihood, prior: the model.
         flow, kernel: how particles interact; ``svgd`` with ``rbf(median_lengthscale)`` by default.
-        measurement: adds points to the labelled ones; none by default.
+        measurement: adds points to the labelled ones, where functions are compared too; ``halo(20)`` by default, which
+            expects standardised inputs.
         optimiser: any optax transformation; Adam with rate 4e-3 by default.
         noise_optimiser: moves the likelihood's parameters by MAP, after the functions and at the values this step
             has computed; like ``optimiser`` by default.
         prior_size: how many of the measurement points feel the prior in a step, half labelled and half extra, at
-            random; all of them by default.
+            random; None for all of them, which is exact and stiff.
         prior_weight, temperature, repulsion: λ, T, and a factor on the flow's repulsion; numbers or schedules.
     """
     kernel = rbf() if kernel is None else kernel
-    measurement = train_only() if measurement is None else measurement
+    measurement = halo(20) if measurement is None else measurement
     optimiser = optax.adam(4e-3) if optimiser is None else optimiser
     noise_optimiser = optimiser if noise_optimiser is None else noise_optimiser
     if prior_size is not None and prior_size < 1:
@@ -155,7 +156,7 @@ def exact(
         apply=lambda theta, state, x, train: (theta, state),
     )
     rest = lambda key, labelled: jnp.concatenate([labelled, x[labelled.shape[0] :]])  # noqa: E731
-    return function_space(table, likelihood, prior, measurement=rest, **options)
+    return function_space(table, likelihood, prior, measurement=rest, prior_size=None, **options)
 
 
 def weight_space(

@@ -103,7 +103,7 @@ def test_other_bad_arguments():
         PRIORS["gaussian_process"](lambda a, b: a @ b.T, jitter=-1.0)
     with pytest.raises(ValueError, match="kept=0"):
         PRIORS["ssge"](NETWORK, kept=0.0)
-    with pytest.raises(ValueError, match="jitter=0.0 must be positive"):
+    with pytest.raises(ValueError, match=r"jitter=0\.0 must be positive"):
         PRIORS["width_aware"](NETWORK, jitter=0.0)
-    with pytest.raises(ValueError, match="step_size=-1.0 must be positive"):
+    with pytest.raises(ValueError, match=r"step_size=-1\.0 must be positive"):
         PRIORS["width_aware"](NETWORK, step_size=-1.0)

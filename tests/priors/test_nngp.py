@@ -9,7 +9,7 @@ from scipy.integrate import dblquad
 
 from fpovi.networks import fan_in_scales, fan_out_scales, mlp
 from fpovi.particles import forward, sample_prior
-from fpovi.priors.nngp import EXPECTATIONS, nngp_covariance, hermite_expectation
+from fpovi.priors.nngp import EXPECTATIONS, hermite_expectation, nngp_covariance
 
 ACTIVATIONS = {"relu": jax.nn.relu, "erf": jax.scipy.special.erf, "tanh": jnp.tanh}
 
