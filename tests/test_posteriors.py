@@ -121,7 +121,7 @@ def test_a_gaussian_processs_posterior_is_found(version):
     """KL(q‖p) at three test inputs, 200 particles: half the down-sampled-data baseline (.328) at most.
 
     Measured: exact .04, parametric .05, mini-batch .06. Steps, rates and the kernel's factor were chosen by this very
-    KL on data seeds 0 and 1; the seeds of the slow tests that follow were not used for that.
+    KL, on data seeds 0 and 1 (exact: 0 to 2), and seed 0 is a kind one: the margin differs much between seeds.
     """
     problem = gp_problem(0)
     kl, baseline = kl_and_baseline(VERSIONS[version](problem, 200), problem)
@@ -132,7 +132,7 @@ def test_a_gaussian_processs_posterior_is_found(version):
 @pytest.mark.parametrize("seed", [2, 3])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_other_data_give_the_same_verdict(version, seed):
-    """Data on which nothing was tuned: below the baseline."""
+    """Below the baseline. Measured, seed 2 (.756): .04, .36, .33; seed 3 (.485): parametric .03, mini-batch .16."""
     problem = gp_problem(seed)
     kl, baseline = kl_and_baseline(VERSIONS[version](problem, 200), problem)
     assert kl < baseline
@@ -144,7 +144,7 @@ THOUSAND = {**VERSIONS, "exact": partial(exact_values, steps=3000, factor=3.0)}
 @pytest.mark.slow
 @pytest.mark.parametrize("version", THOUSAND)
 def test_a_thousand_particles_are_below_the_baseline(version):
-    """Measured: exact .11, parametric .05, mini-batch .06. More particles need more steps: exact after 1500 of them is at 2.6."""
+    """Measured: exact .11, parametric .05, mini-batch .06; exact needs 3000 steps, after 1500 it is at 2.6."""
     problem = gp_problem(0)
     kl, baseline = kl_and_baseline(THOUSAND[version](problem, 1000), problem)
     assert kl < baseline
