@@ -10,13 +10,14 @@ import pytest
 
 from fpovi.batches import make_batch
 from fpovi.flows import FLOWS, ensemble
-from fpovi.inference import exact, function_space, weight_space
+from fpovi.inference import _prior_points, exact, function_space, weight_space
 from fpovi.kernels import activation, function_value, rbf
-from fpovi.likelihoods import gaussian
+from fpovi.likelihoods import LIKELIHOODS, categorical, gaussian
+from fpovi.loop import run
 from fpovi.measurement import points, train_only
 from fpovi.networks import mlp
 from fpovi.particles import ravel
-from fpovi.priors import flat, gaussian_process
+from fpovi.priors import flat, gaussian_process, moment_matched, nngp, ssge, width_aware
 from fpovi.types import FunctionPrior
 
 N, B, EXTRA, RATE, NOISE, LENGTHSCALE = 4, 3, 2, 1e-2, 0.7, 1.9
@@ -336,3 +337,82 @@ def test_particles_may_be_given(key):
 def test_prior_size_must_be_positive():
     with pytest.raises(ValueError, match="prior_size=0"):
         function_space(NETWORK, gaussian(), PRIOR, prior_size=0)
+
+
+TARGETS = {
+    "gaussian": np.zeros((B, 1)),
+    "heteroscedastic": np.zeros((B, 1)),
+    "student_t": np.zeros((B, 1)),
+    "categorical": np.arange(B)[:, None],
+    "bernoulli": np.ones((B, 1)),
+    "poisson": np.ones((B, 1)),
+}
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_every_likelihood_takes_a_step(name, key):
+    likelihood = LIKELIHOODS[name]()
+    network = mlp((2, 4, 3 if likelihood.classes else likelihood.width(1)))
+    algorithm = function_space(
+        network, likelihood, nngp(network, centred=likelihood.classes), optimiser=optax.sgd(RATE)
+    )
+    batch = make_batch(np.asarray(a_batch().x), TARGETS[name])
+    _, info = jax.jit(algorithm.step)(key, algorithm.init(key, N), batch)
+    assert bool(info.finite)
+    assert jnp.isfinite(info.log_likelihood)
+
+
+@pytest.mark.parametrize("make", [nngp, moment_matched, ssge, width_aware])
+def test_a_prior_over_raw_outputs_is_refused_for_classes(make):
+    network = mlp((2, 4, 3))
+    with pytest.raises(ValueError, match=r"prior is over raw outputs.*canonical=likelihood\.canonical.*centred=True"):
+        function_space(network, categorical(), make(network))
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "said"),
+    [
+        (gaussian(), np.zeros((B, 2)), "y has 2 targets per row, but the network's 3 outputs predict 3"),
+        (categorical(), np.arange(1, B + 1), "values 1…3, but 3 classes are integers 0…2"),
+        (categorical(), np.array([0, 1, -1]), "values -1…1"),
+        (categorical(), np.zeros(B), "dtype float32"),
+        (LIKELIHOODS["bernoulli"](), np.full((B, 3), 5.0), "0 or 1"),
+        (LIKELIHOODS["poisson"](), np.full((B, 3), -3.0), "whole numbers from 0"),
+    ],
+)
+def test_targets_must_suit_the_likelihood(likelihood, y, said, key):
+    algorithm = weight_space(mlp((2, 4, 3)), likelihood, optimiser=optax.sgd(RATE))
+    with pytest.raises(ValueError, match=said):
+        run(key, algorithm, algorithm.init(key, N), make_batch(np.zeros((B, 2)), y), 1)
+
+
+def test_any_function_is_a_kernel(key, x64):
+    """A plain ``kernel(a, b)`` moves the particles as the kernel of the library with the same formula does."""
+    ours = rbf(LENGTHSCALE)
+    make = lambda kernel: function_space(  # noqa: E731
+        NETWORK, gaussian(NOISE), PRIOR, kernel=kernel, measurement=train_only(), optimiser=optax.sgd(RATE)
+    )
+    plain = moved(make(lambda a, b: ours(a, b)), a_batch(), key)[0]
+    np.testing.assert_allclose(plain, moved(make(ours), a_batch(), key)[0], rtol=1e-9)
+    with pytest.raises(ValueError, match="kernel=function_value and activation are for weight_space"):
+        make(function_value())
+
+
+@pytest.mark.parametrize(("labelled", "extra"), [(1, 20), (3, 100), (20, 1), (20, 0), (8, 8)])
+def test_as_many_points_feel_the_prior_as_asked(labelled, extra, key):
+    chosen = np.asarray(_prior_points(key, labelled, labelled + extra, 16))
+    assert len(np.unique(chosen)) == min(16, labelled + extra)
+
+
+def test_exact_looks_values_up_by_input(key, x64):
+    """Rows in another order carry their own labels along."""
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(5, 2)))
+    batch = make_batch(np.asarray(x), np.arange(5.0))
+    algorithm = exact(
+        x, gaussian(NOISE), flat(), start=lambda key: jnp.zeros((5, 1)), flow=ensemble, optimiser=optax.sgd(RATE)
+    )
+    order = np.array([3, 0, 4, 1, 2])
+    shuffled = batch._replace(x=batch.x[order], y=batch.y[order])
+    state = algorithm.init(key, 2)
+    straight, mixed = (algorithm.step(key, state, rows)[0].particles for rows in (batch, shuffled))
+    np.testing.assert_allclose(straight, mixed, rtol=1e-12)

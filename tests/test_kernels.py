@@ -60,7 +60,7 @@ def test_representation_kernels_mix_the_others_gradients(make, key, x64):
     particles = jax.vmap(network.sample_prior)(jax.random.split(key, 4))
     rows, unravel = _ravel(particles)
     kernel = make(rbf(1.7))
-    say = kernel.forward(network)
+    say = kernel.forward(network, lambda outputs: outputs)
     bound = kernel.on(lambda row: say(unravel(row), (), x, True)[0].ravel())
     weight = jnp.asarray([1.0, 0.5, 2.0, 1.5])
 
@@ -88,7 +88,7 @@ def test_function_value_kernel_is_the_base_kernel_on_outputs(key):
 def test_activation_kernel_needs_activations():
     bare = Network(lambda key: ((), ()), lambda key: (), lambda theta: jnp.zeros(()), lambda *args: args)
     with pytest.raises(ValueError, match="activations"):
-        activation().forward(bare)
+        activation().forward(bare, lambda outputs: outputs)
 
 
 def test_table_names_every_kernel():

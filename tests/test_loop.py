@@ -161,8 +161,9 @@ def test_divergence_names_the_step_and_a_remedy(chunk_size, key):
     np.testing.assert_array_equal(rows, ravel(before.particles)[0])
 
 
-def test_a_huge_learning_rate_diverges_with_finite_particles(key):
-    algorithm = an_algorithm(flat(), rate=1e12)
+@pytest.mark.parametrize("rate", [1e12, 1e38])
+def test_a_huge_learning_rate_diverges_with_finite_particles(rate, key):
+    algorithm = an_algorithm(flat(), rate=rate)
     with pytest.raises(DivergedError, match="lower the optimiser's learning rate") as caught:
         run(key, algorithm, jax.jit(algorithm.init, static_argnums=1)(key, N), DATA, 50)
     assert np.all(np.isfinite(ravel(caught.value.particles)[0]))

@@ -7,6 +7,7 @@ a step.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from fpovi.flows import svgd
-from fpovi.kernels import RepresentationKernel, StationaryKernel, rbf
+from fpovi.kernels import RepresentationKernel, rbf
 from fpovi.measurement import halo, train_only
 from fpovi.particles import forward, num_particles, ravel
 from fpovi.types import (
@@ -24,6 +25,7 @@ from fpovi.types import (
     Flow,
     FunctionPrior,
     Info,
+    Kernel,
     Key,
     Likelihood,
     Measurement,
@@ -33,15 +35,16 @@ from fpovi.types import (
     State,
 )
 from fpovi.updates import (
-    all_finite,
     ascend,
     at_step,
     begin,
+    check_targets,
+    finish,
     first_step,
-    keep_finite,
     noise_direction,
     over_particles,
     scaled_velocity,
+    settle,
     shared_direction,
     summary,
     weighted_log_likelihood,
@@ -54,7 +57,7 @@ def function_space(
     prior: FunctionPrior,
     *,
     flow: Flow = svgd,
-    kernel: StationaryKernel | None = None,
+    kernel: Kernel | RepresentationKernel | None = None,
     measurement: Measurement | None = None,
     optimiser: optax.GradientTransformation | None = None,
     noise_optimiser: optax.GradientTransformation | None = None,
@@ -87,6 +90,15 @@ def function_space(
     measurement = halo(20) if measurement is None else measurement
     optimiser = optax.adam(4e-3) if optimiser is None else optimiser
     noise_optimiser = optimiser if noise_optimiser is None else noise_optimiser
+    if isinstance(kernel, RepresentationKernel):
+        raise ValueError(
+            "kernel=function_value and activation are for weight_space: f is what is compared here already"
+        )
+    if likelihood.classes and not prior.classes:
+        raise ValueError(
+            "prior is over raw outputs, but f is log-softmax for classes: give moment_matched or ssge "
+            "canonical=likelihood.canonical, and nngp, gaussian_process or width_aware centred=True"
+        )
     if prior_size is not None and prior_size < 1:
         raise ValueError(f"prior_size={prior_size} must be at least 1 (use prior=flat() for no prior)")
 
@@ -115,20 +127,20 @@ def function_space(
         prior_score = at_step(state.step, prior_weight, f.dtype) * jnp.zeros_like(f).at[:, chosen].set(felt)
         score = (likelihood_score + prior_score) / at_step(state.step, temperature, f.dtype)
 
-        fixed = kernel.at(_flat(f))
+        fixed = settle(kernel, _flat(f))
         velocity, push = scaled_velocity(flow, _flat(f), _flat(score), fixed, at_step(state.step, repulsion, f.dtype))
         (ascent,) = pullback(velocity.reshape(f.shape))
 
         noise_ascent = noise_direction(likelihood, noise_score, state.params)
-        finite = all_finite((ascent, noise_ascent, model))
-        particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles, finite)
-        params, noise_state = ascend(noise_optimiser, noise_ascent, state.noise_optimiser, state.params, finite)
-        model, carry = keep_finite(finite, (model, carry), (state.model, state.prior))
+        particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles)
+        params, noise_state = ascend(noise_optimiser, noise_ascent, state.noise_optimiser, state.params)
+        after, finite = finish(
+            state, State(state.step, particles, params, model, carry, optimiser_state, noise_state), log_lik
+        )
         noise = over_particles(likelihood.noise, state.params, f.shape[0])
-        info = summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, _flat(f), noise, finite)
-        return State(state.step + 1, particles, params, model, carry, optimiser_state, noise_state), info
+        return after, summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, _flat(f), noise, finite)
 
-    return Algorithm(init, step)
+    return Algorithm(init, step, partial(check_targets, network, likelihood))
 
 
 def exact(
@@ -144,16 +156,21 @@ def exact(
     .. math:: f^i(X) \leftarrow f^i(X) + \epsilon\, \phi[f^i(X)]
 
     Args:
-        x: the whole input set X. A batch holds its first rows, in their order.
+        x: the whole input set X. The data are its first rows, in their order; values are looked up by input.
         likelihood, prior: the model.
         start: ``start(key)`` gives one particle's first values.
         options: as in :func:`function_space`.
     """
+    known = jnp.asarray(x)
+
+    def row_of(inputs: Float[Array, "B d_x"]) -> Int[Array, " B"]:
+        return jnp.argmin(jnp.sum((inputs[:, None] - known.astype(inputs.dtype)) ** 2, axis=-1), axis=1)
+
     table = Network(
         init=lambda key: (start(key), ()),
         sample_prior=start,
         log_prior=lambda theta: jnp.zeros(()),
-        apply=lambda theta, state, x, train: (theta, state),
+        apply=lambda theta, state, inputs, train: (theta[row_of(inputs)], state),
     )
     rest = lambda key, labelled: jnp.concatenate([labelled, x[labelled.shape[0] :]])  # noqa: E731
     return function_space(table, likelihood, prior, measurement=rest, prior_size=None, **options)
@@ -164,7 +181,7 @@ def weight_space(
     likelihood: Likelihood,
     *,
     flow: Flow = svgd,
-    kernel: StationaryKernel | RepresentationKernel | None = None,
+    kernel: Kernel | RepresentationKernel | None = None,
     measurement: Measurement | None = None,
     optimiser: optax.GradientTransformation | None = None,
     temperature: Schedule = 1.0,
@@ -209,7 +226,7 @@ def weight_space(
         """The kernel as a function of ravelled weights; where it looks at functions, at this step's inputs."""
         if not isinstance(kernel, RepresentationKernel):
             return kernel
-        x, say = measurement(key, batch.x), kernel.forward(network)
+        x, say = measurement(key, batch.x), kernel.forward(network, likelihood.canonical)
         one_model = jax.tree.map(lambda leaf: leaf[0], state.model)
         return kernel.on(lambda row: say(unravel(row)[0], one_model, x, True)[0].ravel())
 
@@ -223,29 +240,25 @@ def weight_space(
         prior_score, _ = ravel(jax.grad(log_prior)(together))
         score = (likelihood_score + prior_score) / at_step(state.step, temperature, rows.dtype)
 
-        fixed = on_weights(key, state, batch, unravel).at(rows)
+        fixed = settle(on_weights(key, state, batch, unravel), rows)
         velocity, push = scaled_velocity(flow, rows, score, fixed, at_step(state.step, repulsion, rows.dtype))
         ascent, noise_ascent = jax.vmap(unravel)(velocity)
         if likelihood.shared:
             noise_ascent = jax.tree.map(shared_direction, noise_ascent)
 
-        finite = all_finite((velocity, model))
-        (particles, params), optimiser_state = ascend(
-            optimiser, (ascent, noise_ascent), state.optimiser, together, finite
-        )
-        model = keep_finite(finite, model, state.model)
+        (particles, params), optimiser_state = ascend(optimiser, (ascent, noise_ascent), state.optimiser, together)
+        after, finite = finish(state, State(state.step, particles, params, model, (), optimiser_state, ()), log_lik)
         noise = over_particles(likelihood.noise, state.params, rows.shape[0])
-        info = summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, rows, noise, finite)
-        return State(state.step + 1, particles, params, model, (), optimiser_state, ()), info
+        return after, summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, rows, noise, finite)
 
-    return Algorithm(init, step)
+    return Algorithm(init, step, partial(check_targets, network, likelihood))
 
 
 def _prior_points(key: Key, labelled: int, total: int, size: int | None) -> Int[Array, " size"]:
     """Which measurement points feel the prior: half labelled, half extra, without repetition."""
     if size is None or size >= total:
         return jnp.arange(total)
-    from_extra = min(size - size // 2, total - labelled)
+    from_extra = size - min(max(size // 2, size - (total - labelled)), labelled)
     key_labelled, key_extra = jax.random.split(key)
     first = jax.random.permutation(key_labelled, labelled)[: size - from_extra]
     second = labelled + jax.random.permutation(key_extra, total - labelled)[:from_extra]

@@ -6,6 +6,7 @@ A kernel whose lengthscale is a function, ``rbf(median_lengthscale)``, is settle
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,6 +17,7 @@ from fpovi.numerics import median
 from fpovi.types import Network, PyTree
 
 Lengthscale = float | Array | Callable[[Array], Array]
+Canonical = Callable[[Array], Array]
 
 
 def squared_distances(a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[Array, "n m"]:
@@ -96,13 +98,13 @@ def _positive(lengthscale: Lengthscale) -> Lengthscale:
 class RepresentationKernel(eqx.Module):
     r"""A kernel on weights through what the network says: :math:`k(r(\theta), r(\theta'))`.
 
-    ``forward(network)`` picks the representation; the engine knows this step's inputs and binds them with
+    ``forward(network, canonical)`` picks the representation; the engine knows this step's inputs and binds them with
     :meth:`on`. These kernels are not stationary in θ: the repulsion that particle i feels is made of the other
     particles' Jacobians (Wang et al. 2019, appendix on alternative kernels).
     """
 
     base: StationaryKernel
-    forward: Callable[[Network], Callable[..., tuple[Array, PyTree]]] = eqx.field(static=True)
+    forward: Callable[[Network, Canonical], Callable[..., tuple[Array, PyTree]]] = eqx.field(static=True)
 
     def on(self, represent: Callable[[Float[Array, " p"]], Float[Array, " r"]]) -> "BoundKernel":
         """The kernel on ravelled weights, given the map from one particle's weights to its representation."""
@@ -139,13 +141,21 @@ class BoundKernel(eqx.Module):
 
 def function_value(base: StationaryKernel | None = None) -> RepresentationKernel:
     r"""The function-value kernel :math:`k_f(\theta,\theta') = k(f(x;\theta), f(x;\theta'))` for weight space."""
-    return RepresentationKernel(rbf() if base is None else base, lambda network: network.apply)
+
+    def forward(network: Network, canonical: Canonical) -> Callable[..., tuple[Array, PyTree]]:
+        def values(*args: Any) -> tuple[Array, PyTree]:
+            outputs, state = network.apply(*args)
+            return canonical(outputs), state
+
+        return values
+
+    return RepresentationKernel(rbf() if base is None else base, forward)
 
 
 def activation(base: StationaryKernel | None = None) -> RepresentationKernel:
     r"""The activation kernel :math:`k_a(\theta,\theta') = k(h(x;\theta), h(x;\theta'))`, h all layers' activations."""
 
-    def forward(network: Network) -> Callable[..., tuple[Array, PyTree]]:
+    def forward(network: Network, canonical: Canonical) -> Callable[..., tuple[Array, PyTree]]:
         if network.activations is None:
             raise ValueError("kernel=activation needs a network that tells its activations, such as mlp")
         return network.activations

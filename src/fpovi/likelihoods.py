@@ -9,9 +9,11 @@ standardised units) and has an inverse-gamma prior on the standard deviation its
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy import stats
 from jaxtyping import Array, Float, Integer, Shaped
 
@@ -167,6 +169,24 @@ def _discrete(
     )
 
 
+def _check_classes(y: Any, k: int) -> None:
+    y = np.asarray(y)
+    if not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= k:
+        raise ValueError(
+            f"y has dtype {y.dtype} and values {y.min()}…{y.max()}, but {k} classes are integers 0…{k - 1}"
+        )
+
+
+def _check_whole(low: int, high: int | float) -> Callable[[Any, int], None]:
+    def check(y: Any, k: int) -> None:
+        y = np.asarray(y)
+        if np.any(y != np.round(y)) or y.min() < low or y.max() > high:
+            wanted = f"{low} or {high}" if np.isfinite(high) else f"whole numbers from {low}"
+            raise ValueError(f"y has values {y.min()}…{y.max()}, but this likelihood is for {wanted}")
+
+    return check
+
+
 def categorical() -> Likelihood:
     r"""Classes 0…k−1 with :math:`f = \log\mathrm{softmax}(\text{outputs})`, so that f is identified.
 
@@ -186,7 +206,7 @@ def categorical() -> Likelihood:
         sample=lambda key, params, f: jax.random.categorical(key, f)[..., None],
         cdf=cdf,
         canonical=jax.nn.log_softmax,
-    )._replace(targets=lambda k: 1, classes=True)
+    )._replace(targets=lambda k: 1, classes=True, check=_check_classes)
 
 
 def bernoulli() -> Likelihood:
@@ -202,7 +222,7 @@ def bernoulli() -> Likelihood:
         variance=lambda params, f: jax.nn.sigmoid(f) * jax.nn.sigmoid(-f),
         sample=lambda key, params, f: jax.random.bernoulli(key, jax.nn.sigmoid(f)).astype(f.dtype),
         cdf=lambda params, f, y: jnp.where(y < 0, 0.0, jnp.where(y < 1, jax.nn.sigmoid(-f), 1.0)),
-    )
+    )._replace(check=_check_whole(0, 1))
 
 
 def poisson() -> Likelihood:
@@ -223,7 +243,7 @@ def poisson() -> Likelihood:
         variance=rate,
         sample=lambda key, params, f: jax.random.poisson(key, jnp.exp(f)).astype(f.dtype),
         cdf=cdf,
-    )
+    )._replace(check=_check_whole(0, math.inf))
 
 
 LIKELIHOODS = {

@@ -55,6 +55,7 @@ def run(
     if num_steps < 1 or chunk_size < 1:
         raise ValueError(f"num_steps={num_steps} and chunk_size={chunk_size} must be at least 1")
     size = check_batch_size(data.x.shape[0] if batch_size is None else batch_size, data.x.shape[0])
+    algorithm.check(state, data)
     histories, first = [], int(state.step)
     end = first + num_steps
     while first < end:
@@ -73,7 +74,10 @@ def run(
 def _chunk(
     algorithm: Algorithm, size: int, length: int, key: Key, state: State, data: Batch, until: Int[Array, ""]
 ) -> tuple[State, Info]:
-    """Steps ``state.step`` … ``until``; the history has ``length`` rows, of which those taken are filled."""
+    """Steps ``state.step`` … ``until``, or to the first that is not finite.
+
+    The history has ``length`` rows, of which those taken are set.
+    """
     rows = data.x.shape[0]
     batches = -(-rows // size)
     key_order, key_steps = jax.random.split(key)
@@ -87,18 +91,23 @@ def _chunk(
         fresh = position * size + jnp.arange(size, dtype=position.dtype) < rows
         return take(data, order[position], fresh), order
 
-    def body(step: Array, carry: tuple[State, Array, Info]) -> tuple[State, Array, Info]:
-        state, order, history = carry
+    def body(carry: tuple[State, Array, Info, Array]) -> tuple[State, Array, Info, Array]:
+        state, order, history, _ = carry
+        step = state.step
         batch, order = batch_at(step, order)
         state, info = algorithm.step(jax.random.fold_in(key_steps, step), state, batch)
         history = jax.tree.map(lambda all, one: all.at[step - first].set(one), history, info)
-        return state, order, history
+        return state, order, history, info.finite
+
+    def goes_on(carry: tuple[State, Array, Info, Array]) -> Array:
+        state, _, _, finite = carry
+        return (state.step < until) & finite
 
     # a run may resume in the middle of an epoch
     order = epoch_order(key_order, first // batches, rows, size) if size < rows else jnp.zeros(())
     _, info = jax.eval_shape(algorithm.step, key, state, jax.eval_shape(batch_at, first, order)[0])
     history = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), info)
-    state, _, history = jax.lax.fori_loop(first, until, body, (state, order, history))
+    state, _, history, _ = jax.lax.while_loop(goes_on, body, (state, order, history, jnp.asarray(True)))
     return state, history
 
 
@@ -106,10 +115,9 @@ def _raise_if_diverged(state: State, history: Info, first: int) -> None:
     if np.all(history.finite):
         return
     step = int(np.argmin(history.finite))
-    before = max(step - 1, 0)
     hint = (
         "lower the optimiser's learning rate, raise the prior's jitter or floor, or clip the updates "
-        f"(a step earlier: velocity {history.velocity_norm[before]:.3g}, prior {history.prior_norm[before]:.3g}, "
-        f"likelihood {history.likelihood_norm[before]:.3g}, noise {history.noise[before]:.3g})"
+        f"(in that step: velocity {history.velocity_norm[step]:.3g}, prior {history.prior_norm[step]:.3g}, "
+        f"likelihood {history.likelihood_norm[step]:.3g}, noise {history.noise[step]:.3g})"
     )
     raise DivergedError(first + step, state.particles, hint)

@@ -14,6 +14,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from fpovi.types import Architecture, Key, Network, PyTree, Scales
@@ -102,6 +103,7 @@ def mlp(
         if x.shape[1] != sizes[0]:
             raise ValueError(f"x has {x.shape[1]} features, but the network was made for {sizes[0]}")
         theta = theta.scaled(*forward_scale) if unit_weights else theta
+        x = x.astype(theta.weights[0].dtype)
         hidden, outputs = [], x * scales.input.astype(x.dtype)
         for layer, (weight, bias) in enumerate(zip(theta.weights, theta.biases, strict=True)):
             if layer > 0:
@@ -140,6 +142,8 @@ def _check_scales(scales: Scales, sizes: tuple[int, ...]) -> None:
     ):
         if value.shape != (length,):
             raise ValueError(f"scales.{name} has shape {value.shape}, but sizes={sizes} needs ({length},)")
+        if not isinstance(value, jax.core.Tracer) and not np.all(np.isfinite(value) & (np.asarray(value) >= 0)):
+            raise ValueError(f"scales.{name}={value} must be finite and not negative")
 
 
 def from_equinox(make: Callable[[Key], Any], prior_std: float | ShapeStd | None = None) -> Network:
@@ -151,10 +155,10 @@ def from_equinox(make: Callable[[Key], Any], prior_std: float | ShapeStd | None 
         prior_std: one standard deviation for all weights, or a function of an array's shape; by default 1/√(fan in) for
             weight matrices and 1 for vectors.
     """
-    template = eqx.filter_eval_shape(make, jax.random.key(0))
+    template = make(jax.random.key(0))
     stateful = isinstance(template, tuple)
     # what is not a floating-point array (activation functions, sizes) is the same for every particle
-    static = eqx.filter(template[0] if stateful else template, lambda leaf: not _is_inexact(leaf))
+    static = eqx.filter(template[0] if stateful else template, eqx.is_inexact_array, inverse=True)
 
     def init(key: Key) -> tuple[PyTree, PyTree]:
         module, state = make(key) if stateful else (make(key), ())
@@ -194,10 +198,6 @@ def from_flax(module: Any, example: Float[Array, "B *d_x"], prior_std: float | S
 
     sample_prior, log_prior = _gaussian_weights(init, prior_std, fan_axis=-1)
     return Network(init, sample_prior, log_prior, apply)
-
-
-def _is_inexact(leaf: Any) -> bool:
-    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact)
 
 
 def _gaussian_weights(

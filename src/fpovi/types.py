@@ -75,10 +75,11 @@ class Network(NamedTuple):
 class Likelihood(NamedTuple):
     """p(y | f) for one particle with parameters ``params``.
 
+    ``canonical`` maps outputs to an identified f; ``log_prob`` and ``cdf`` give one value per row and target.
     ``width(m)`` is the number of network outputs that ``m`` targets need, ``targets(k)`` how many ``k`` outputs predict
-    (classes: one, however many outputs); ``canonical`` maps outputs to an
-    identified f; ``log_prob`` and ``cdf`` give one value per row and target; ``noise(params)`` is the scalar worth
-    plotting. With ``shared`` all particles keep the same params; ``discrete`` targets are whole numbers.
+    (classes: one, however many outputs), and ``check(y, k)`` raises a ``ValueError`` for targets they cannot mean.
+    ``noise(params)`` is the scalar worth plotting. With ``shared`` all particles keep the same params; ``discrete``
+    targets are whole numbers, ``classes`` their names.
     """
 
     init: Callable[[], PyTree]
@@ -92,6 +93,7 @@ class Likelihood(NamedTuple):
     noise: Callable[[PyTree], Scalar]
     width: Callable[[int], int]
     targets: Callable[[int], int]
+    check: Callable[[Any, int], None] = lambda y, k: None
     shared: bool = False
     discrete: bool = False
     classes: bool = False
@@ -101,13 +103,15 @@ class FunctionPrior(NamedTuple):
     """p(f(x)) at any finite x: ``score(key, f, x) -> like f``; with a density, ``log_prob(key, f, x) -> (n,)``.
 
     A prior that learns from step to step keeps a carry: ``init(key, n) -> carry`` and
-    ``advance(key, carry, f, x) -> (score, carry)``, which then takes the place of ``score`` in a run.
+    ``advance(key, carry, f, x) -> (score, carry)``, which then takes the place of ``score`` in a run. ``classes`` says
+    that it is a prior over normalised logits.
     """
 
     score: Callable[[Key, Float[Array, "n B k"], Array], Float[Array, "n B k"]]
     log_prob: Callable[[Key, Float[Array, "n B k"], Array], Float[Array, " n"]] | None = None
     init: Callable[[Key, int], PyTree] = lambda key, n: ()
     advance: Callable[[Key, PyTree, Array, Array], tuple[Array, PyTree]] | None = None
+    classes: bool = False
 
 
 @runtime_checkable
@@ -158,10 +162,14 @@ class Info(NamedTuple):
 
 
 class Algorithm(NamedTuple):
-    """``init(key, n, particles=None) -> State`` and ``step(key, state, batch) -> (State, Info)``."""
+    """``init(key, n, particles=None) -> State`` and ``step(key, state, batch) -> (State, Info)``.
+
+    ``check(state, data)`` looks at the whole data once before a run and raises a ``ValueError`` if they do not fit.
+    """
 
     init: Callable[..., State]
     step: Callable[[Key, State, Batch], tuple[State, Info]]
+    check: Callable[[State, Batch], None] = lambda state, data: None
 
 
 class DivergedError(ArithmeticError):

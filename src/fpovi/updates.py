@@ -2,6 +2,7 @@
 """What the steps of all algorithms are made of: the likelihood's weight, the scaled flow, the one minus sign."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,8 +10,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
-from fpovi.particles import init_particles, num_particles
-from fpovi.types import Batch, Flow, Info, Key, Likelihood, Network, PyTree, Scalar, Schedule
+from fpovi.particles import forward, init_particles, num_particles
+from fpovi.types import Batch, Flow, Info, Kernel, Key, Likelihood, Network, PyTree, Scalar, Schedule, State
 
 
 def first_step() -> Int[Array, ""]:
@@ -25,20 +26,28 @@ def begin(
     drawn, model = init_particles(key, network, n)
     if particles is not None and num_particles(particles) != n:
         raise ValueError(f"particles has {num_particles(particles)} members, but n={n}")
+    if particles is not None and jax.tree.map(jnp.shape, particles) != jax.tree.map(jnp.shape, drawn):
+        raise ValueError("particles are not those of this network: their arrays have other names or shapes")
     params = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), likelihood.init())
     return drawn if particles is None else particles, params, model
+
+
+def check_targets(network: Network, likelihood: Likelihood, state: State, data: Batch) -> None:
+    """Raise a ``ValueError`` unless the targets are of the kind and number that the network's outputs predict."""
+    outputs, _ = jax.eval_shape(partial(forward, network), state.particles, state.model, data.x)
+    targets, k = data.y.shape[1], outputs.shape[-1]
+    if targets != likelihood.targets(k):
+        raise ValueError(
+            f"y has {targets} targets per row, but the network's {k} outputs predict {likelihood.targets(k)} under "
+            f"this likelihood: give the network likelihood.width({targets}) outputs (or one per class)"
+        )
+    likelihood.check(data.y, k)
 
 
 def weighted_log_likelihood(
     likelihood: Likelihood, params: PyTree, f: Float[Array, "n B k"], batch: Batch
 ) -> tuple[Scalar, Scalar]:
     """N/Σw · Σ w log p(y | f), summed over particles, and per datum and particle for the eye."""
-    targets, expected = batch.y.shape[1], likelihood.targets(f.shape[-1])
-    if targets != expected:
-        raise ValueError(
-            f"y has {targets} targets per row, but the network's {f.shape[-1]} outputs predict {expected} under this "
-            f"likelihood: give the network likelihood.width({targets}) outputs (or one per class)"
-        )
     labelled = f[:, : batch.x.shape[0]]
     log_prob = jax.vmap(lambda params, f: likelihood.log_prob(params, f, batch.y), axis_size=f.shape[0])
     seen = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(f.dtype).tiny)
@@ -75,16 +84,23 @@ def shared_direction(leaf: Array) -> Array:
 
 
 def ascend(
-    optimiser: optax.GradientTransformation, ascent: PyTree, state: PyTree, target: PyTree, finite: Array
+    optimiser: optax.GradientTransformation, ascent: PyTree, state: PyTree, target: PyTree
 ) -> tuple[PyTree, PyTree]:
-    """One optax step uphill (its only minus sign); a step that is not finite changes nothing."""
-    updates, after = optimiser.update(jax.tree.map(jnp.negative, ascent), state, target)
-    return keep_finite(finite, (optax.apply_updates(target, updates), after), (target, state))
+    """One optax step uphill: the only minus sign."""
+    updates, state = optimiser.update(jax.tree.map(jnp.negative, ascent), state, target)
+    return optax.apply_updates(target, updates), state
 
 
-def keep_finite(finite: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
-    """``new`` after a finite step, else ``old``."""
-    return jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, old)
+def finish(before: State, after: State, log_lik: Scalar) -> tuple[State, Bool[Array, ""]]:
+    """``after`` if all it holds for the next step is finite, else ``before``; the step counts either way."""
+    finite = all_finite((after.particles, after.params, after.model, after.prior, log_lik))
+    kept = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, before)
+    return kept._replace(step=before.step + 1), finite
+
+
+def settle(kernel: Kernel, f: Float[Array, "n d"]) -> Kernel:
+    """The kernel with its lengthscale fixed for this step, where it has one to fix."""
+    return kernel.at(f) if hasattr(kernel, "at") else kernel
 
 
 def all_finite(tree: PyTree) -> Bool[Array, ""]:
@@ -119,7 +135,7 @@ def summary(
         repulsion_norm=rms(push),
         velocity_norm=rms(velocity),
         similarity=(jnp.sum(gram) - jnp.trace(gram)) / max(n * (n - 1), 1),
-        lengthscale=jnp.asarray(kernel.lengthscale, f.dtype),
+        lengthscale=jnp.asarray(getattr(kernel, "lengthscale", jnp.nan), f.dtype),
         noise=jnp.mean(noise),
         finite=finite,
     )

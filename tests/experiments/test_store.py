@@ -110,6 +110,14 @@ def test_a_broken_line_in_the_middle_is_named(store, broken):
 CELLS = [Cell("toy", "svgd", seed=seed) for seed in range(4)]
 
 
+def test_drop_forgets_only_the_cells_named(store):
+    for method in ("svgd", "gfsf", "ensemble"):
+        store.append(row(method))
+    store.drop([row("gfsf").cell, row("unknown").cell])
+    assert [one.cell.method for one in store.rows()] == ["svgd", "ensemble"]
+    assert [path.name for path in store.path.parent.iterdir()] == [store.path.name]
+
+
 def test_sweep_runs_only_what_is_missing(store):
     ran = []
 

@@ -36,7 +36,7 @@ def demo(out: Out = Path("fpovi-demo"), seed: Seed = 3, as_json: AsJson = False,
 
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="Which experiment: synthetic.")],
-    preset: Annotated[str, typer.Option("--preset", help="How thorough: quick or paper.")] = "quick",
+    preset: Annotated[str, typer.Option("--preset", help="How thorough: quick.")] = "quick",
     out: Out = Path("results"),
     seed: Seed = 3,
     as_json: AsJson = False,
@@ -48,7 +48,7 @@ def reproduce(
         cells = synthetic.cells(preset, seed)
         store = Store(out / f"{experiment}.jsonl")
         if fresh:
-            store.path.unlink(missing_ok=True)
+            store.drop(cells)
         with CellProgress(len(cells), quiet=as_json) as progress:
             rows = sweep(cells, lambda cell: _run(cell, store, progress), store, progress.finished)
         paths = save(synthetic_figure.figure(rows), out / f"{experiment}-seed{seed}")

@@ -59,16 +59,29 @@ class Store:
                 f"{self.path}, line {number} is not a result row ({error}): repair or delete it"
             ) from error
 
+    def drop(self, cells: Iterable[Cell]) -> None:
+        """Forget the rows of these cells; the file is replaced as a whole."""
+        gone = set(cells)
+        kept = [row for row in self.rows() if row.cell not in gone]
+        if self.path.exists():
+            beside = self.path.with_suffix(".part")
+            beside.write_bytes(b"".join(_line(row) for row in kept))
+            beside.replace(self.path)
+
     def append(self, row: Row) -> None:
         """Add a row at once: a single write under a lock, on disk before this returns."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = json.dumps(asdict(row), allow_nan=True, separators=(",", ":")).encode() + b"\n"
+        line = _line(row)
         with open(self.path, "ab+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             _drop_cut_line(file)
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
+
+
+def _line(row: Row) -> bytes:
+    return json.dumps(asdict(row), allow_nan=True, separators=(",", ":")).encode() + b"\n"
 
 
 def _drop_cut_line(file: BinaryIO) -> None:

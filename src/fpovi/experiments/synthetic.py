@@ -28,12 +28,12 @@ from fpovi.inference import function_space, weight_space
 from fpovi.kernels import median_lengthscale, rbf
 from fpovi.likelihoods import gaussian
 from fpovi.loop import run
-from fpovi.measurement import halo, kde
+from fpovi.measurement import halo
 from fpovi.networks import fan_out_scales, mlp
 from fpovi.particles import forward
 from fpovi.predictive import predict
 from fpovi.preprocessing import Standardiser, standardiser
-from fpovi.priors import moment_matched, nngp, nngp_covariance, width_aware
+from fpovi.priors import nngp, nngp_covariance, width_aware
 from fpovi.types import Algorithm, Batch, FunctionPrior, Info, Network, State, lookup
 
 NOISE = 0.2
@@ -149,19 +149,6 @@ def _default_function_space(problem: Problem, prior: FunctionPrior) -> Algorithm
     )
 
 
-def f_svgd_paper(problem: Problem) -> Algorithm:
-    """Function space as in the paper's own code: its measurement set hardly leaves the training inputs."""
-    network = problem.network(prior_start=False)
-    return function_space(
-        network,
-        gaussian(NOISE),
-        moment_matched(network, draws=400),
-        measurement=kde(20, 0.1 / 20**0.5),
-        prior_size=4,
-        optimiser=optax.adam(1e-3),
-    )
-
-
 def w_svgd(problem: Problem) -> Algorithm:
     """Weight-space SVGD."""
     return weight_space(problem.network(), gaussian(NOISE), optimiser=_decaying_adam())
@@ -179,7 +166,6 @@ def _decaying_adam() -> optax.GradientTransformation:
 ALGORITHMS: dict[str, Callable[[Problem], Algorithm]] = {
     "f_svgd": f_svgd,
     "f_svgd_nngp": f_svgd_nngp,
-    "f_svgd_paper": f_svgd_paper,
     "w_svgd": w_svgd,
     "map_ensemble": map_ensemble,
 }
@@ -188,13 +174,12 @@ POSTERIORS: dict[str, Callable[[int, Problem, Watch], tuple[Draws, dict[str, Any
     "gp": gp_posterior,
     **{name: partial(_particles, make) for name, make in ALGORITHMS.items()},
 }
-PRESETS = {"quick": tuple(name for name in POSTERIORS if name != "f_svgd_paper"), "paper": tuple(POSTERIORS)}
+PRESETS = {"quick": tuple(POSTERIORS)}
 LABELS = {
     "nuts": "NUTS, 50 draws",
     "gp": "exact GP, 50 draws",
     "f_svgd": "f-SVGD",
     "f_svgd_nngp": "f-SVGD, Gaussian prior",
-    "f_svgd_paper": "f-SVGD, paper's code",
     "w_svgd": "weight-space SVGD",
     "map_ensemble": "MAP ensemble",
 }

@@ -10,14 +10,15 @@ from fpovi.types import Key, Network
 
 
 def prior_draws(
-    key: Key, network: Network, x: Float[Array, "B *d_x"], size: int, canonical: Callable[[Array], Array]
+    key: Key, network: Network, x: Float[Array, "B *d_x"], size: int, canonical: Callable[[Array], Array] | None
 ) -> Float[Array, "draws B k"]:
     """``size`` fresh networks from the prior, evaluated at x (with batch statistics, where there are any)."""
 
     def one(key: Key) -> Array:
         key_theta, key_state = jax.random.split(key)
         _, state = network.init(key_state)
-        return canonical(network.apply(network.sample_prior(key_theta), state, x, True)[0])
+        outputs, _ = network.apply(network.sample_prior(key_theta), state, x, True)
+        return outputs if canonical is None else canonical(outputs)
 
     return jax.vmap(one)(jax.random.split(key, size))
 

@@ -59,4 +59,4 @@ def gaussian_process(covariance: Covariance, jitter: float = 1e-6, centred: bool
     def log_prob(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"]) -> Float[Array, " n"]:
         return log_prob64(f, x)
 
-    return FunctionPrior(score, log_prob)
+    return FunctionPrior(score, log_prob, classes=centred)

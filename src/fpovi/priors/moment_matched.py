@@ -15,7 +15,7 @@ def moment_matched(
     network: Network,
     draws: int = 40,
     floor: float = 1e-3,
-    canonical: Callable[[Array], Array] = lambda outputs: outputs,
+    canonical: Callable[[Array], Array] | None = None,
 ) -> FunctionPrior:
     r"""Match a Gaussian to ``draws`` functions from the network's prior, drawn afresh for every key.
 
@@ -27,7 +27,7 @@ def moment_matched(
         network: where the draws come from.
         draws: how many. The covariance is good for fewer points than draws.
         floor: eigenvalues of the covariance are raised to this value.
-        canonical: the likelihood's map from outputs to f.
+        canonical: for classes, the likelihood's map from outputs to f.
 
     Reference: Wang et al. (2019), "Function-space prior gradient"; the floor is that of their experiments.
     """
@@ -49,4 +49,4 @@ def moment_matched(
         solved = precision_times(f.reshape(f.shape[0], -1), samples.reshape(draws, -1))
         return -solved.reshape(f.shape)
 
-    return FunctionPrior(score)
+    return FunctionPrior(score, classes=canonical is not None)

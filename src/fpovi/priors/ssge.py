@@ -15,7 +15,7 @@ def ssge(
     network: Network,
     draws: int = 200,
     kept: float = 0.99,
-    canonical: Callable[[Array], Array] = lambda outputs: outputs,
+    canonical: Callable[[Array], Array] | None = None,
 ) -> FunctionPrior:
     r"""The spectral Stein gradient estimator on draws from the network's prior.
 
@@ -30,7 +30,7 @@ def ssge(
         network: where the draws come from.
         draws: M, drawn afresh for every key.
         kept: J is the number of leading eigenvalues that make up this share of their sum.
-        canonical: the likelihood's map from outputs to f.
+        canonical: for classes, the likelihood's map from outputs to f.
 
     Reference: Shi, Sun & Zhu (2018). The kernel is Gaussian, its lengthscale the median distance between draws.
     """
@@ -43,7 +43,7 @@ def ssge(
         estimate = stein_score(f.reshape(f.shape[0], -1), samples.reshape(draws, -1), jnp.asarray(kept, f.dtype))
         return estimate.reshape(f.shape)
 
-    return FunctionPrior(score)
+    return FunctionPrior(score, classes=canonical is not None)
 
 
 @in_float64

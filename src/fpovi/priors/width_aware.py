@@ -12,7 +12,9 @@ from fpovi.types import FunctionPrior, Key, Network, PyTree
 SETTLE, AVERAGE = 300, 300  # moves before and during the average, where auxiliaries are not carried from step to step
 
 
-def width_aware(network: Network, jitter: float = 1e-3, step_size: float = 0.01) -> FunctionPrior:
+def width_aware(
+    network: Network, jitter: float = 1e-3, step_size: float = 0.01, centred: bool = False
+) -> FunctionPrior:
     r"""What a multilayer perceptron of finite width believes, by letting hidden layers explain each function.
 
     Given hidden layers with last activations Φ ``(B, h)``, the outputs are linear in the last layer's Gaussian weights,
@@ -31,6 +33,7 @@ def width_aware(network: Network, jitter: float = 1e-3, step_size: float = 0.01)
         jitter: ε. Together with the number of points, which should not exceed the width by much, it bounds the
             stiffness of the score.
         step_size: of the Langevin dynamics.
+        centred: for classes, as in :func:`~fpovi.priors.gaussian_process`.
     """
     architecture = network.architecture
     if architecture is None or network.activations is None or len(architecture.sizes) < 3:
@@ -56,8 +59,8 @@ def width_aware(network: Network, jitter: float = 1e-3, step_size: float = 0.01)
 
         phi, pullback = jax.vjp(features, auxiliary)
         inverse = _inverse(weight * phi @ phi.T + bias + jitter * jnp.eye(f.shape[0], dtype=f.dtype))
-        solved = inverse @ f
-        (likelihood,) = pullback(weight * (solved @ (solved.T @ phi) - f.shape[1] * inverse @ phi))
+        solved = inverse @ (f - jnp.mean(f, axis=1, keepdims=True) if centred else f)
+        (likelihood,) = pullback(weight * (solved @ (solved.T @ phi) - (f.shape[1] - centred) * inverse @ phi))
         return jax.tree.map(jnp.subtract, likelihood, auxiliary), -solved
 
     def init(key: Key, n: int) -> tuple[PyTree, PyTree]:
@@ -89,7 +92,7 @@ def width_aware(network: Network, jitter: float = 1e-3, step_size: float = 0.01)
         start = (jnp.zeros_like(f), init(jax.random.fold_in(key, 0), f.shape[0]))
         return jax.lax.fori_loop(0, SETTLE + AVERAGE, one, start)[0] / AVERAGE
 
-    return FunctionPrior(score, init=init, advance=advance)
+    return FunctionPrior(score, init=init, advance=advance, classes=centred)
 
 
 @in_float64
