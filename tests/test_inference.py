@@ -64,13 +64,16 @@ def moved(algorithm, batch, key):
     return (ravel(after.particles)[0] - rows) / RATE, rows, unravel
 
 
-def test_f_svgd_step_is_the_closed_form_of_the_appendix(key, x64):
-    batch = a_batch()
-    algorithm = function_space(
+def f_svgd():
+    return function_space(
         NETWORK, gaussian(NOISE), PRIOR, kernel=rbf(LENGTHSCALE), measurement=points(EXTRA_POINTS),
         optimiser=optax.sgd(RATE),
     )  # fmt: skip
-    change, rows, unravel = moved(algorithm, batch, key)
+
+
+def test_f_svgd_step_is_the_closed_form_of_the_appendix(key, x64):
+    batch = a_batch()
+    change, rows, unravel = moved(f_svgd(), batch, key)
 
     x = jnp.concatenate([batch.x, jnp.asarray(EXTRA_POINTS)])
     f, jacobian = (np.asarray(a) for a in jacobians(rows, unravel, x))
@@ -123,11 +126,7 @@ def test_svgd_with_the_function_value_kernel_mixes_gradients(key, x64):
 def test_pull_back_is_gradient_descent_to_the_exact_update(key, x64):
     """Remark 3.1: the step is the gradient of ½‖f(θ) − (f + εφ)‖², the target held fixed."""
     batch, epsilon = a_batch(), 1e-3
-    algorithm = function_space(
-        NETWORK, gaussian(NOISE), PRIOR, kernel=rbf(LENGTHSCALE), measurement=points(EXTRA_POINTS),
-        optimiser=optax.sgd(RATE),
-    )  # fmt: skip
-    change, rows, unravel = moved(algorithm, batch, key)
+    change, rows, unravel = moved(f_svgd(), batch, key)
     x = jnp.concatenate([batch.x, jnp.asarray(EXTRA_POINTS)])
     f, _ = jacobians(rows, unravel, x)
 

@@ -54,7 +54,7 @@ def median(values: Float[Array, "..."]) -> Float[Array, ""]:
     """The median of non-negative numbers, as ``jnp.median`` gives it, by counting instead of sorting.
 
     Non-negative floats are ordered like their bit patterns, so the middle one is found bit by bit: one pass over the
-    values per bit. On a CPU that is 3 times faster than a sort for 20² values and 30 times for 200².
+    values per bit. On a CPU that is 3 times faster than a sort for 20² values and 27 times for 200².
 
     >>> float(median(jnp.asarray([3.0, 1.0, 2.0, 10.0])))
     2.5
