@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpovi.batches import check_batch_size, epoch_order, make_batch, take
+from fpovi.batches import check_batch_size, epoch_order, fill, make_batch, pad, take
 
 X = [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
 Y = [1.0, 2.0, 3.0]
@@ -141,7 +141,7 @@ SIZES = st.integers(1, 12).flatmap(lambda rows: st.tuples(st.just(rows), st.inte
 @settings(max_examples=12, deadline=None, derandomize=True)  # a new shape is a new program to compile
 def test_an_epoch_visits_every_row_once_and_fills_up_the_last_batch(sizes, seed, epoch):
     rows, size = sizes
-    order = np.asarray(epoch_order(jax.random.key(seed), jnp.asarray(epoch), rows, size))
+    order = np.asarray(epoch_order(jax.random.key(seed), jnp.asarray(epoch), jnp.ones(rows, bool), size))
     assert order.shape == (-(-rows // size), size)
     assert sorted(order.ravel()[:rows]) == list(range(rows))
     assert set(order.ravel()[rows:]) <= set(range(rows))
@@ -153,7 +153,7 @@ def test_over_an_epoch_every_row_has_its_weight_once(sizes):
     rows, size = sizes
     numbers = np.arange(1.0, rows + 1)
     data = make_batch(numbers[:, None], numbers, weight=numbers)
-    order = epoch_order(jax.random.key(0), jnp.asarray(0), rows, size)
+    order = epoch_order(jax.random.key(0), jnp.asarray(0), jnp.ones(rows, bool), size)
     seen = np.zeros(rows + 1)
     for position, index in enumerate(order):
         batch = take(data, index, position * size + jnp.arange(size) < rows)
@@ -165,7 +165,7 @@ def test_over_an_epoch_every_row_has_its_weight_once(sizes):
 
 
 def test_epochs_differ_and_can_be_repeated(key):
-    orders = [np.asarray(epoch_order(key, jnp.asarray(epoch), 50, 7)) for epoch in (0, 1, 0)]
+    orders = [np.asarray(epoch_order(key, jnp.asarray(epoch), jnp.ones(50, bool), 7)) for epoch in (0, 1, 0)]
     assert not np.array_equal(orders[0], orders[1])
     np.testing.assert_array_equal(orders[0], orders[2])
 
@@ -175,3 +175,20 @@ def test_padding_weighs_nothing():
     batch = take(data, jnp.asarray([2, 0, 2]), jnp.asarray([True, True, False]))
     np.testing.assert_array_equal(batch.weight, [[5.0, 6.0], [1.0, 2.0], [0.0, 0.0]])
     np.testing.assert_array_equal(batch.x, [X[2], X[0], X[2]])
+
+
+def test_padding_is_never_drawn_and_its_inputs_are_real_ones():
+    data = pad(make_batch(np.arange(1.0, 6.0)[:, None], np.arange(5.0)), 8)
+    garbage = data._replace(x=data.x.at[5:].set(99.0))
+    filled = fill(garbage)
+    np.testing.assert_array_equal(filled.x[:5], data.x[:5])
+    assert set(np.asarray(filled.x[5:, 0]).tolist()) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+    np.testing.assert_array_equal(filled.weight, data.weight)
+    order = np.asarray(epoch_order(jax.random.key(0), jnp.asarray(0), jnp.arange(8) < 5, 2))
+    assert sorted(order.ravel()[:5]) == [0, 1, 2, 3, 4]
+    assert order.max() < 5
+
+
+def test_padding_cannot_shrink():
+    with pytest.raises(ValueError, match="rows=2 is less than the 3 rows"):
+        pad(make_batch(X, np.zeros(3)), 2)

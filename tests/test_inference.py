@@ -239,7 +239,7 @@ def test_weights_equal_repetition(key):
 def test_noise_moves_by_map_and_is_shared_only_on_request(space, shared, key):
     likelihood = gaussian(shared=shared)
     algorithm = (
-        function_space(NETWORK, likelihood, flat(), optimiser=optax.sgd(RATE))
+        function_space(NETWORK, likelihood, flat(), optimiser=optax.sgd(RATE), noise_optimiser=optax.sgd(RATE))
         if space == "function"
         else weight_space(NETWORK, likelihood, optimiser=optax.sgd(RATE))
     )
@@ -253,7 +253,7 @@ def test_noise_moves_by_map_and_is_shared_only_on_request(space, shared, key):
 def test_noise_ascent_is_the_gradient_of_the_map_objective(key, x64):
     """N/B Σ log N(y; f, σ²) + log inverse-gamma(σ; 1, .1), σ = softplus(ρ), no Jacobian term."""
     batch = a_batch()
-    algorithm = function_space(NETWORK, gaussian(), flat(), optimiser=optax.sgd(RATE))
+    algorithm = function_space(NETWORK, gaussian(), flat(), optimiser=optax.sgd(RATE), noise_optimiser=optax.sgd(RATE))
     state, after, _ = one_step(algorithm, batch, key)
     rows, unravel = ravel(state.particles)
     f, _ = jacobians(rows, unravel, batch.x)
@@ -353,8 +353,9 @@ def test_every_likelihood_takes_a_step(name, key):
     likelihood = LIKELIHOODS[name]()
     network = mlp((2, 4, 3 if likelihood.classes else likelihood.width(1)))
     algorithm = function_space(
-        network, likelihood, nngp(network, centred=likelihood.classes), optimiser=optax.sgd(RATE)
-    )
+        network, likelihood, nngp(network, centred=likelihood.classes), optimiser=optax.sgd(RATE),
+        noise_optimiser=optax.sgd(RATE),
+    )  # fmt: skip
     batch = make_batch(np.asarray(a_batch().x), TARGETS[name])
     _, info = jax.jit(algorithm.step)(key, algorithm.init(key, N), batch)
     assert bool(info.finite)
@@ -399,8 +400,41 @@ def test_any_function_is_a_kernel(key, x64):
 
 @pytest.mark.parametrize(("labelled", "extra"), [(1, 20), (3, 100), (20, 1), (20, 0), (8, 8)])
 def test_as_many_points_feel_the_prior_as_asked(labelled, extra, key):
-    chosen = np.asarray(_prior_points(key, labelled, labelled + extra, 16))
+    chosen = np.asarray(_prior_points(key, jnp.ones((labelled, 1)), labelled + extra, 16))
     assert len(np.unique(chosen)) == min(16, labelled + extra)
+
+
+def test_padding_feels_the_prior_last(key):
+    weight = jnp.zeros((20, 1)).at[jnp.asarray([3, 5, 11])].set(1.0)
+    assert set(np.asarray(_prior_points(key, weight, 40, 6))[:3].tolist()) == {3, 5, 11}
+
+
+def test_kernel_and_prior_look_at_the_chosen_outputs_only(key, x64):
+    """As if the other outputs did not exist, but for the likelihood."""
+    network, likelihood = mlp((2, 4, 3)), gaussian(NOISE)
+    batch = make_batch(np.asarray(a_batch().x), np.zeros((B, 3)))
+    f = jax.random.normal(key, (N, B, 3))
+    algorithm = exact(
+        batch.x, likelihood, nngp(network), start=lambda key: jnp.zeros((B, 3)), kernel=rbf(LENGTHSCALE),
+        optimiser=optax.sgd(RATE), outputs=lambda key, batch: jnp.asarray([2, 0]),
+    )  # fmt: skip
+    state = algorithm.init(key, N, particles=f)
+    after, _ = jax.jit(algorithm.step)(key, state, batch)
+    velocity = (after.particles - f) / RATE
+
+    score = -f / NOISE**2
+    score = score.at[..., [0, 2]].add(nngp(network).score(key, f[..., [0, 2]], batch.x))
+    seen = f[..., [0, 2]].reshape(N, -1)
+    gram = rbf(LENGTHSCALE)(seen, seen)
+    push = rbf(LENGTHSCALE).repulsion(seen, jnp.ones(N)).reshape(N, B, 2)
+    expected = (jnp.einsum("ij,jbk->ibk", gram, score) + jnp.zeros_like(f).at[..., [0, 2]].set(push)) / N
+    np.testing.assert_allclose(velocity, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("knob", [{"temperature": 0.0}, {"repulsion": -1.0}, {"prior_weight": float("nan")}])
+def test_useless_knobs_are_refused(knob):
+    with pytest.raises(ValueError, match=next(iter(knob))):
+        function_space(NETWORK, gaussian(NOISE), PRIOR, **knob)
 
 
 def test_exact_looks_values_up_by_input(key, x64):

@@ -61,7 +61,7 @@ def test_representation_kernels_mix_the_others_gradients(make, key, x64):
     rows, unravel = _ravel(particles)
     kernel = make(rbf(1.7))
     say = kernel.forward(network, lambda outputs: outputs)
-    bound = kernel.on(lambda row: say(unravel(row), (), x, True)[0].ravel())
+    bound = kernel.on(jax.vmap(lambda row: say(unravel(row), (), x, True)[0].ravel()))
     weight = jnp.asarray([1.0, 0.5, 2.0, 1.5])
 
     def pair(a, b):
@@ -79,7 +79,7 @@ def test_function_value_kernel_is_the_base_kernel_on_outputs(key):
     x = jax.random.normal(key, (3, 2))
     particles = jax.vmap(network.sample_prior)(jax.random.split(key, 4))
     rows, unravel = _ravel(particles)
-    bound = function_value().on(lambda row: network.apply(unravel(row), (), x, True)[0].ravel())
+    bound = function_value().on(jax.vmap(lambda row: network.apply(unravel(row), (), x, True)[0].ravel()))
     f = jax.vmap(lambda theta: network.apply(theta, (), x, True)[0].ravel())(particles)
     np.testing.assert_allclose(bound(rows, rows), rbf()(f, f), rtol=1e-5)
     np.testing.assert_allclose(bound.at(rows).lengthscale, median_lengthscale(f), rtol=1e-5)

@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from fpovi.batches import epoch_order, make_batch, take
+from fpovi.batches import epoch_order, make_batch, pad, take
 from fpovi.inference import function_space
 from fpovi.kernels import rbf
 from fpovi.likelihoods import gaussian
@@ -15,8 +15,8 @@ from fpovi.loop import run
 from fpovi.measurement import train_only
 from fpovi.networks import mlp
 from fpovi.particles import ravel
-from fpovi.priors import flat
-from fpovi.types import DivergedError, FunctionPrior
+from fpovi.priors import flat, nngp
+from fpovi.types import DivergedError, FunctionPrior, Recipe, Scales
 
 N, ROWS = 3, 10
 CHUNK = 10  # the same nearly everywhere, so that tests share what is compiled
@@ -89,7 +89,7 @@ def test_a_run_is_its_steps_one_by_one(key):
     key_order, key_steps = jax.random.split(key)
     step, state = jax.jit(ALGORITHM.step), START
     for t in range(5):
-        order = epoch_order(key_order, jnp.asarray(t // 4), ROWS, 3)
+        order = epoch_order(key_order, jnp.asarray(t // 4), jnp.ones(ROWS, bool), 3)
         fresh = (t % 4) * 3 + jnp.arange(3) < ROWS
         state, info = step(jax.random.fold_in(key_steps, t), state, take(DATA, order[t % 4], fresh))
         # another program than the loop's: a few units in the last place
@@ -193,3 +193,38 @@ def test_an_epoch_visits_every_row_once(key):
     filled = np.asarray(run(key, algorithm, state, DATA, 4, batch_size=3, chunk_size=4).state.prior)
     assert filled.sum() == 12
     assert set(filled) == {1, 2}
+
+
+def test_a_recipe_is_traced_once_for_all_its_numbers(key):
+    """Other prior scales, the same program; and what it computes is what the fixed algorithm does."""
+    traces = []
+
+    def build(weight):
+        traces.append(weight)
+        network = mlp((1, 4, 1), jax.nn.relu, Scales(jnp.ones(1), weight, jnp.ones(2), jnp.asarray(0.1)))
+        return function_space(
+            network, gaussian(0.3), nngp(network), kernel=rbf(1.0), measurement=train_only(),
+            optimiser=optax.sgd(1e-3),
+        )  # fmt: skip
+
+    ends = [run(key, Recipe(build, w * jnp.ones(2)), START, DATA, 4, chunk_size=CHUNK).state for w in (1.0, 2.0)]
+    inside = sum(isinstance(weight, jax.core.Tracer) for weight in traces)
+    assert inside == 1
+    fixed = run(key, build(2.0 * jnp.ones(2)), START, DATA, 4, chunk_size=CHUNK).state
+    # the same operations, with the scales folded into other constants
+    for ours, theirs in zip(jax.tree.leaves(ends[1].particles), jax.tree.leaves(fixed.particles), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert not jnp.allclose(ends[0].particles.weights[0], ends[1].particles.weights[0])
+
+
+def test_an_epoch_of_padded_data_has_as_many_batches_as_the_data(key):
+    """10 rows padded to 16: batches of 3 visit the 10 rows in 4 steps, and none of them is empty."""
+    seen = []
+    data = pad(DATA, 16)
+    data = data._replace(x=data.x.at[ROWS:].set(99.0))
+    algorithm = an_algorithm(FunctionPrior(lambda key, f, x: jax.debug.callback(seen.append, x) or -f))
+    after = run(key, algorithm, START, data, 4, batch_size=3, chunk_size=4)
+    jax.effects_barrier()
+    visited = np.concatenate(seen)[:, 0]
+    assert set(visited.tolist()) == set(np.asarray(DATA.x[:, 0]).tolist())
+    assert np.all(after.history.log_likelihood < 0)

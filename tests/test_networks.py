@@ -187,3 +187,23 @@ def test_scales_must_fit_the_sizes():
     one = jnp.ones(1)
     with pytest.raises(ValueError, match=r"scales.weight has shape \(1,\), but sizes=\(3, 5, 1\) needs \(2,\)"):
         mlp((3, 5, 1), scales=Scales(jnp.ones(3), one, one, jnp.asarray(0.5)))
+
+
+def test_the_dtype_follows_the_input(key, x64):
+    network = mlp((2, 3, 1))
+    theta, _ = network.init(key)
+    for dtype in (jnp.float32, jnp.float64):
+        assert network.apply(theta, (), jnp.ones((4, 2), dtype), False)[0].dtype == dtype
+
+
+class LinenDropout(flax.linen.Module):
+    @flax.linen.compact
+    def __call__(self, x, train):
+        return flax.linen.Dropout(0.5, deterministic=not train)(flax.linen.Dense(1)(x))
+
+
+def test_dropout_has_no_place_in_a_particle():
+    with pytest.raises(ValueError, match="Dropout"):
+        from_flax(LinenDropout(), jnp.zeros((1, 2)))
+    with pytest.raises(ValueError, match="Dropout"):
+        from_equinox(lambda key: eqx.nn.Sequential([eqx.nn.Linear(2, 1, key=key), eqx.nn.Dropout(0.5)]))

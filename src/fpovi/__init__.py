@@ -8,7 +8,7 @@ from fpovi.batches import make_batch
 from fpovi.inference import exact, function_space, weight_space
 from fpovi.loop import Run, run
 from fpovi.predictive import Predictive, predict
-from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, Scales, State
+from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, Recipe, Scales, State
 
 __version__ = version("fpovi")
 
@@ -19,6 +19,7 @@ __all__ = [
     "Info",
     "Network",
     "Predictive",
+    "Recipe",
     "Run",
     "Scales",
     "State",

@@ -88,14 +88,45 @@ def check_batch_size(batch_size: int, rows: int) -> int:
     return min(batch_size, rows)
 
 
-def epoch_order(key: Key, epoch: Int[Array, ""], rows: int, batch_size: int) -> Int[Array, "batches size"]:
-    """A fresh random order of the rows for this epoch, cut into batches.
+def pad(data: Batch, rows: int) -> Batch:
+    """``data`` with copies of its first row, of weight 0, up to ``rows``: so that one program serves many lengths.
 
-    A short last batch is filled up with the first rows of the order; :func:`take` gives those weight 0.
+    >>> pad(make_batch([[1.0], [2.0]], [3.0, 4.0]), 4).weight.tolist()
+    [[1.0], [1.0], [0.0], [0.0]]
     """
-    order = jax.random.permutation(jax.random.fold_in(key, epoch), rows)
+    missing = rows - data.x.shape[0]
+    if missing < 0:
+        raise ValueError(f"rows={rows} is less than the {data.x.shape[0]} rows that are there")
+    x, y = (jnp.concatenate([a, jnp.repeat(a[:1], missing, axis=0)]) for a in (data.x, data.y))
+    return Batch(x, y, jnp.pad(data.weight, ((0, missing), (0, 0))), data.num_data)
+
+
+def is_real(data: Batch) -> Bool[Array, " N"]:
+    """Which rows are data; the others, of weight 0, are padding."""
+    return jnp.any(data.weight > 0, axis=1)
+
+
+def fill(data: Batch) -> Batch:
+    """``data`` with real rows, by turns, in the place of padding: what looks at inputs alone sees only real ones."""
+    real, rows = is_real(data), jnp.arange(data.x.shape[0])
+    index = jnp.where(real, rows, jnp.argsort(~real)[rows % jnp.maximum(jnp.sum(real), 1)])
+    return data._replace(x=data.x[index], y=data.y[index])
+
+
+def epoch_order(
+    key: Key, epoch: Int[Array, ""], real: Bool[Array, " N"], batch_size: int
+) -> Int[Array, "batches size"]:
+    """A fresh random order of the real rows for this epoch, cut into batches.
+
+    What is left of the last of them, and all after it, is filled with the first rows of the order again; :func:`take`
+    gives those weight 0.
+    """
+    rows = real.shape[0]
+    rank = jax.random.uniform(jax.random.fold_in(key, epoch), (rows,), jnp.float32)
+    order = jnp.argsort(jnp.where(real, rank, 1))
     batches = -(-rows // batch_size)
-    return jnp.resize(order, (batches, batch_size))
+    place = jnp.arange(batches * batch_size) % jnp.maximum(jnp.sum(real), 1)
+    return order[place].reshape(batches, batch_size)
 
 
 def take(data: Batch, index: Int[Array, " B"], fresh: Bool[Array, " B"]) -> Batch:

@@ -38,9 +38,11 @@ from fpovi.updates import (
     ascend,
     at_step,
     begin,
+    check_knobs,
     check_targets,
     finish,
     first_step,
+    log_density,
     noise_direction,
     over_particles,
     scaled_velocity,
@@ -49,6 +51,8 @@ from fpovi.updates import (
     summary,
     weighted_log_likelihood,
 )
+
+Outputs = Callable[[Key, Batch], Int[Array, " c"]]
 
 
 def function_space(
@@ -62,6 +66,7 @@ def function_space(
     optimiser: optax.GradientTransformation | None = None,
     noise_optimiser: optax.GradientTransformation | None = None,
     prior_size: int | None = 16,
+    outputs: Outputs | None = None,
     prior_weight: Schedule = 1.0,
     temperature: Schedule = 1.0,
     repulsion: Schedule = 1.0,
@@ -81,15 +86,19 @@ def function_space(
             expects standardised inputs.
         optimiser: any optax transformation; Adam with rate 4e-3 by default.
         noise_optimiser: moves the likelihood's parameters by MAP, after the functions and at the values this step
-            has computed; like ``optimiser`` by default.
+            has computed; Adam with rate 4e-3 by default.
         prior_size: how many of the measurement points feel the prior in a step, half labelled and half extra, at
             random; None for all of them, which is exact and stiff.
+        outputs: ``outputs(key, batch) -> (c,)`` picks the columns of f that enter kernel and prior in a step, a few of
+            many classes for example; all of them by default. The likelihood always sees all.
         prior_weight, temperature, repulsion: λ, T, and a factor on the flow's repulsion; numbers or schedules.
     """
     kernel = rbf() if kernel is None else kernel
     measurement = halo(20) if measurement is None else measurement
     optimiser = optax.adam(4e-3) if optimiser is None else optimiser
-    noise_optimiser = optimiser if noise_optimiser is None else noise_optimiser
+    if not jax.tree.leaves(likelihood.init()):
+        noise_optimiser = optax.identity()
+    noise_optimiser = optax.adam(4e-3) if noise_optimiser is None else noise_optimiser
     if isinstance(kernel, RepresentationKernel):
         raise ValueError(
             "kernel=function_value and activation are for weight_space: f is what is compared here already"
@@ -101,6 +110,7 @@ def function_space(
         )
     if prior_size is not None and prior_size < 1:
         raise ValueError(f"prior_size={prior_size} must be at least 1 (use prior=flat() for no prior)")
+    check_knobs(prior_weight=prior_weight, temperature=temperature, repulsion=repulsion)
 
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
         key_particles, key_prior = jax.random.split(key)
@@ -111,7 +121,7 @@ def function_space(
         )
 
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
-        key_x, key_points, key_prior = jax.random.split(key, 3)
+        key_x, key_points, key_prior, key_outputs = jax.random.split(key, 4)
         x = measurement(key_x, batch.x)
 
         def values(particles: PyTree) -> tuple[Array, PyTree]:
@@ -122,13 +132,16 @@ def function_space(
         (_, log_lik), (noise_score, likelihood_score) = jax.value_and_grad(
             weighted_log_likelihood, argnums=(1, 2), has_aux=True
         )(likelihood, state.params, f, batch)
-        chosen = _prior_points(key_points, batch.x.shape[0], x.shape[0], prior_size)
-        felt, carry = _prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen])
+        chosen = _prior_points(key_points, batch.weight, x.shape[0], prior_size)
+        columns = () if outputs is None else (outputs(key_outputs, batch),)
+        felt, carry = _prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen], *columns)
         prior_score = at_step(state.step, prior_weight, f.dtype) * jnp.zeros_like(f).at[:, chosen].set(felt)
         score = (likelihood_score + prior_score) / at_step(state.step, temperature, f.dtype)
 
-        fixed = settle(kernel, _flat(f))
-        velocity, push = scaled_velocity(flow, _flat(f), _flat(score), fixed, at_step(state.step, repulsion, f.dtype))
+        compared = jnp.zeros(f.shape[1:], f.dtype).at[:, columns[0]].set(1) if columns else jnp.ones((), f.dtype)
+        seen, factor = _flat(f * compared), at_step(state.step, repulsion, f.dtype) * compared.ravel()
+        fixed = settle(kernel, seen)
+        velocity, push = scaled_velocity(flow, seen, _flat(score), fixed, factor)
         (ascent,) = pullback(velocity.reshape(f.shape))
 
         noise_ascent = noise_direction(likelihood, noise_score, state.params)
@@ -138,7 +151,7 @@ def function_space(
             state, State(state.step, particles, params, model, carry, optimiser_state, noise_state), log_lik
         )
         noise = over_particles(likelihood.noise, state.params, f.shape[0])
-        return after, summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, _flat(f), noise, finite)
+        return after, summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, seen, noise, finite)
 
     return Algorithm(init, step, partial(check_targets, network, likelihood))
 
@@ -193,7 +206,8 @@ def weight_space(
         \theta^i \leftarrow \theta^i + \epsilon\, \phi[\theta^i], \qquad
         s = \frac1T\Big(\frac{N}{B'} \nabla_\theta \log p(y_b \mid f_\theta) + \nabla_\theta \log p(\theta)\Big)
 
-    A learned noise scale is one more coordinate of the particle. With ``flow=ensemble`` this is a MAP ensemble.
+    A learned noise scale is one more coordinate of the particle, the change of variables included. With
+    ``flow=ensemble`` this is a MAP ensemble.
 
     Args:
         network, likelihood: the model.
@@ -204,6 +218,7 @@ def weight_space(
     kernel = rbf() if kernel is None else kernel
     measurement = train_only() if measurement is None else measurement
     optimiser = optax.adam(4e-3) if optimiser is None else optimiser
+    check_knobs(temperature=temperature, repulsion=repulsion)
 
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
         particles, params, model = begin(key, network, likelihood, n, particles)
@@ -219,16 +234,16 @@ def weight_space(
 
     def log_prior(particles: tuple[PyTree, PyTree]) -> Array:
         theta, params = particles
-        n = num_particles(theta)
-        return jnp.sum(jax.vmap(network.log_prior)(theta)) + jnp.sum(over_particles(likelihood.log_prior, params, n))
+        on_noise = over_particles(partial(log_density, likelihood), params, num_particles(theta))
+        return jnp.sum(jax.vmap(network.log_prior)(theta)) + jnp.sum(on_noise)
 
     def on_weights(key: Key, state: State, batch: Batch, unravel: Callable[[Array], PyTree]) -> Any:
         """The kernel as a function of ravelled weights; where it looks at functions, at this step's inputs."""
         if not isinstance(kernel, RepresentationKernel):
             return kernel
         x, say = measurement(key, batch.x), kernel.forward(network, likelihood.canonical)
-        one_model = jax.tree.map(lambda leaf: leaf[0], state.model)
-        return kernel.on(lambda row: say(unravel(row)[0], one_model, x, True)[0].ravel())
+        one = lambda row, model: say(unravel(row)[0], model, x, True)[0].ravel()  # noqa: E731
+        return kernel.on(lambda rows: jax.vmap(one)(rows, state.model))
 
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
         together = (state.particles, state.params)
@@ -254,23 +269,25 @@ def weight_space(
     return Algorithm(init, step, partial(check_targets, network, likelihood))
 
 
-def _prior_points(key: Key, labelled: int, total: int, size: int | None) -> Int[Array, " size"]:
-    """Which measurement points feel the prior: half labelled, half extra, without repetition."""
+def _prior_points(key: Key, weight: Float[Array, "B_ _"], total: int, size: int | None) -> Int[Array, " size"]:
+    """Which measurement points feel the prior: half labelled, half extra, without repetition; padding last."""
+    labelled = weight.shape[0]
     if size is None or size >= total:
         return jnp.arange(total)
     from_extra = size - min(max(size // 2, size - (total - labelled)), labelled)
     key_labelled, key_extra = jax.random.split(key)
-    first = jax.random.permutation(key_labelled, labelled)[: size - from_extra]
+    rank = jax.random.uniform(key_labelled, (labelled,), weight.dtype)
+    first = jnp.argsort(jnp.where(jnp.any(weight > 0, axis=1), rank, 1))[: size - from_extra]
     second = labelled + jax.random.permutation(key_extra, total - labelled)[:from_extra]
     return jnp.concatenate([first, second])
 
 
 def _prior_score(
-    prior: FunctionPrior, key: Key, carry: PyTree, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]
+    prior: FunctionPrior, key: Key, carry: PyTree, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], *outputs: Array
 ) -> tuple[Float[Array, "n B k"], PyTree]:
     if prior.advance is None:
-        return prior.score(key, f, x), carry
-    return prior.advance(key, carry, f, x)
+        return prior.score(key, f, x, *outputs), carry
+    return prior.advance(key, carry, f, x, *outputs)
 
 
 def _flat(f: Float[Array, "n B k"]) -> Float[Array, "n d"]:

@@ -5,6 +5,7 @@ A kernel whose lengthscale is a function, ``rbf(median_lengthscale)``, is settle
 ``kernel.at(f)``; from then on it is a fixed function that differentiates and shards like any other.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -90,8 +91,9 @@ def _imq_profile(squared: Array) -> Array:
 
 
 def _positive(lengthscale: Lengthscale) -> Lengthscale:
-    if not callable(lengthscale) and not isinstance(lengthscale, jax.core.Tracer) and not float(lengthscale) > 0:
-        raise ValueError(f"lengthscale={lengthscale} must be positive (or median_lengthscale)")
+    known = not callable(lengthscale) and not isinstance(lengthscale, jax.core.Tracer)
+    if known and not 0 < float(lengthscale) < math.inf:  # type: ignore[arg-type]
+        raise ValueError(f"lengthscale={lengthscale} must be positive and finite (or median_lengthscale)")
     return lengthscale
 
 
@@ -106,8 +108,8 @@ class RepresentationKernel(eqx.Module):
     base: StationaryKernel
     forward: Callable[[Network, Canonical], Callable[..., tuple[Array, PyTree]]] = eqx.field(static=True)
 
-    def on(self, represent: Callable[[Float[Array, " p"]], Float[Array, " r"]]) -> "BoundKernel":
-        """The kernel on ravelled weights, given the map from one particle's weights to its representation."""
+    def on(self, represent: Callable[[Float[Array, "n p"]], Float[Array, "n r"]]) -> "BoundKernel":
+        """The kernel on ravelled weights, given the map from all particles' weights to their representations."""
         return BoundKernel(self.base, represent)
 
 
@@ -118,18 +120,18 @@ class BoundKernel(eqx.Module):
     represent: Callable[[Array], Array] = eqx.field(static=True)
 
     def at(self, theta: Float[Array, "n p"]) -> "BoundKernel":
-        return BoundKernel(self.base.at(jax.vmap(self.represent)(theta)), self.represent)
+        return BoundKernel(self.base.at(self.represent(theta)), self.represent)
 
     @property
     def lengthscale(self) -> Lengthscale:
         return self.base.lengthscale
 
     def __call__(self, a: Float[Array, "n p"], b: Float[Array, "m p"]) -> Float[Array, "n m"]:
-        return self.base(jax.vmap(self.represent)(a), jax.vmap(self.represent)(b))
+        return self.base(self.represent(a), self.represent(b))
 
     def repulsion(self, a: Float[Array, "n p"], weight: Float[Array, " n"]) -> Float[Array, "n p"]:
         """Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ = Σⱼ Jⱼᵀ wⱼ ∂k(rᵢ, rⱼ)/∂rⱼ: one forward pass, n pull-backs."""
-        r, pullback = jax.vjp(jax.vmap(self.represent), a)
+        r, pullback = jax.vjp(self.represent, a)
         base = self.base.at(r)
 
         def felt_by(r_i: Array) -> Array:

@@ -45,10 +45,13 @@ class _Noise:
         return NO_PARAMS if self.fixed is not None else _softplus_inverse(self.start)
 
     def scale(self, params: PyTree) -> Scalar:
-        return jnp.asarray(self.fixed) if self.fixed is not None else jax.nn.softplus(params)
+        return jnp.asarray(self.fixed, float) if self.fixed is not None else jax.nn.softplus(params)
 
     def log_prior(self, params: PyTree) -> Scalar:
         return jnp.zeros(()) if self.fixed is not None else inverse_gamma_log_prob(self.scale(params))
+
+    def log_jacobian(self, params: PyTree) -> Scalar:
+        return jnp.zeros(()) if self.fixed is not None else jax.nn.log_sigmoid(params)
 
 
 def _check_positive(name: str, value: float) -> None:
@@ -65,18 +68,24 @@ def _location_scale(
     shared: bool,
 ) -> Likelihood:
     """y = f + σ·ε with ε from a standard distribution."""
-    scale = noise.scale
+
+    def scale(params: PyTree, f: Array) -> Scalar:
+        return noise.scale(params).astype(f.dtype)
+
+    def log_prob(params: PyTree, f: Float[Array, "B m"], y: Shaped[Array, "B m"]) -> Float[Array, "B m"]:
+        return log_pdf((y.astype(f.dtype) - f) / scale(params, f)) - jnp.log(scale(params, f))
 
     return Likelihood(
         init=noise.init,
         canonical=lambda outputs: outputs,
-        log_prob=lambda params, f, y: log_pdf((y.astype(f.dtype) - f) / scale(params)) - jnp.log(scale(params)),
+        log_prob=log_prob,
         log_prior=noise.log_prior,
+        log_jacobian=noise.log_jacobian,
         mean=lambda params, f: f,
-        variance=lambda params, f: jnp.full_like(f, unit_variance) * scale(params) ** 2,
-        sample=lambda key, params, f: f + scale(params) * draw(key, f.shape, f.dtype),
-        cdf=lambda params, f, y: cdf((y.astype(f.dtype) - f) / scale(params)),
-        noise=scale,
+        variance=lambda params, f: jnp.full_like(f, unit_variance) * scale(params, f) ** 2,
+        sample=lambda key, params, f: f + scale(params, f) * draw(key, f.shape, f.dtype),
+        cdf=lambda params, f, y: cdf((y.astype(f.dtype) - f) / scale(params, f)),
+        noise=noise.scale,
         width=lambda m: m,
         targets=lambda k: k,
         shared=shared,

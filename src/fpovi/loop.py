@@ -2,6 +2,7 @@
 """The loop: a step repeated in one compiled program, watched from outside now and then."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -10,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from fpovi.batches import check_batch_size, epoch_order, take
-from fpovi.types import Algorithm, Batch, DivergedError, Info, Key, State
+from fpovi.batches import check_batch_size, epoch_order, fill, is_real, take
+from fpovi.types import Algorithm, Batch, DivergedError, Info, Key, PyTree, Recipe, State
 
 DEFAULT_CHUNK = 1000
 
@@ -25,7 +26,7 @@ class Run(NamedTuple):
 
 def run(
     key: Key,
-    algorithm: Algorithm,
+    algorithm: Algorithm | Recipe,
     state: State,
     data: Batch,
     num_steps: int,
@@ -42,8 +43,9 @@ def run(
 
     Args:
         key: the same key gives the same result.
-        algorithm, state: what to repeat, and ``algorithm.init(key, n)`` or the state of an earlier run.
-        data: all rows, from :func:`~fpovi.batches.make_batch`.
+        algorithm, state: what to repeat, and ``algorithm.init(key, n)`` or the state of an earlier run. A
+            :class:`~fpovi.types.Recipe` is compiled once for all its numbers.
+        data: all rows, from :func:`~fpovi.batches.make_batch`; those of weight 0 are padding and never looked at.
         num_steps: how many steps to take.
         batch_size: rows per step, reshuffled every epoch; all of them by default.
         chunk_size: steps between two looks from outside.
@@ -55,12 +57,13 @@ def run(
     if num_steps < 1 or chunk_size < 1:
         raise ValueError(f"num_steps={num_steps} and chunk_size={chunk_size} must be at least 1")
     size = check_batch_size(data.x.shape[0] if batch_size is None else batch_size, data.x.shape[0])
-    algorithm.check(state, data)
+    recipe = algorithm if isinstance(algorithm, Recipe) else Recipe(_Always(algorithm), ())
+    recipe.algorithm.check(state, data)
     histories, first = [], int(state.step)
     end = first + num_steps
     while first < end:
         until = min(first + chunk_size, end)
-        state, history = _chunk(algorithm, size, chunk_size, key, state, data, jnp.asarray(until))
+        state, history = _chunk(recipe.build, size, chunk_size, recipe.numbers, key, state, data, jnp.asarray(until))
         history = jax.tree.map(lambda leaf, rows=until - first: np.asarray(leaf[:rows]), history)
         histories.append(history)
         _raise_if_diverged(state, history, first)
@@ -70,16 +73,35 @@ def run(
     return Run(state, jax.tree.map(lambda *chunks: np.concatenate(chunks), *histories))
 
 
+@dataclass(frozen=True)
+class _Always:
+    """The recipe of an algorithm that is fixed; equal for equal algorithms, so that they share a program."""
+
+    algorithm: Algorithm
+
+    def __call__(self, numbers: PyTree) -> Algorithm:
+        return self.algorithm
+
+
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _chunk(
-    algorithm: Algorithm, size: int, length: int, key: Key, state: State, data: Batch, until: Int[Array, ""]
+    build: Callable[[PyTree], Algorithm],
+    size: int,
+    length: int,
+    numbers: PyTree,
+    key: Key,
+    state: State,
+    data: Batch,
+    until: Int[Array, ""],
 ) -> tuple[State, Info]:
     """Steps ``state.step`` … ``until``, or to the first that is not finite.
 
     The history has ``length`` rows, of which those taken are set.
     """
-    rows = data.x.shape[0]
-    batches = -(-rows // size)
+    algorithm = build(numbers)
+    rows, real, data = data.x.shape[0], is_real(data), fill(data)
+    count = jnp.sum(real, dtype=state.step.dtype)
+    batches = -(-count // size)
     key_order, key_steps = jax.random.split(key)
     first = state.step
 
@@ -87,8 +109,8 @@ def _chunk(
         if size == rows:
             return data, order
         position = step % batches
-        order = jax.lax.cond(position == 0, lambda: epoch_order(key_order, step // batches, rows, size), lambda: order)
-        fresh = position * size + jnp.arange(size, dtype=position.dtype) < rows
+        order = jax.lax.cond(position == 0, lambda: epoch_order(key_order, step // batches, real, size), lambda: order)
+        fresh = position * size + jnp.arange(size, dtype=position.dtype) < count
         return take(data, order[position], fresh), order
 
     def body(carry: tuple[State, Array, Info, Array]) -> tuple[State, Array, Info, Array]:
@@ -104,7 +126,7 @@ def _chunk(
         return (state.step < until) & finite
 
     # a run may resume in the middle of an epoch
-    order = epoch_order(key_order, first // batches, rows, size) if size < rows else jnp.zeros(())
+    order = epoch_order(key_order, first // batches, real, size) if size < rows else jnp.zeros(())
     _, info = jax.eval_shape(algorithm.step, key, state, jax.eval_shape(batch_at, first, order)[0])
     history = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), info)
     state, _, history, _ = jax.lax.while_loop(goes_on, body, (state, order, history, jnp.asarray(True)))

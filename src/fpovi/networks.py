@@ -102,8 +102,9 @@ def mlp(
     def layers(theta: MLP, x: Float[Array, "B d_x"]) -> list[Float[Array, "B _"]]:
         if x.shape[1] != sizes[0]:
             raise ValueError(f"x has {x.shape[1]} features, but the network was made for {sizes[0]}")
+        x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(theta.weights[0].dtype)
+        theta = jax.tree.map(lambda leaf: leaf.astype(x.dtype), theta)  # the dtype follows the input
         theta = theta.scaled(*forward_scale) if unit_weights else theta
-        x = x.astype(theta.weights[0].dtype)
         hidden, outputs = [], x * scales.input.astype(x.dtype)
         for layer, (weight, bias) in enumerate(zip(theta.weights, theta.biases, strict=True)):
             if layer > 0:
@@ -157,6 +158,7 @@ def from_equinox(make: Callable[[Key], Any], prior_std: float | ShapeStd | None 
     """
     template = make(jax.random.key(0))
     stateful = isinstance(template, tuple)
+    _refuse_dropout(template)
     # what is not a floating-point array (activation functions, sizes) is the same for every particle
     static = eqx.filter(template[0] if stateful else template, eqx.is_inexact_array, inverse=True)
 
@@ -174,16 +176,25 @@ def from_equinox(make: Callable[[Key], Any], prior_std: float | ShapeStd | None 
     return Network(init, sample_prior, log_prior, apply)
 
 
+def _refuse_dropout(module: Any) -> None:
+    """A pass of a particle is a function of its weights: the particles, not random masks, are the uncertainty."""
+    is_dropout = lambda leaf: isinstance(leaf, eqx.nn.Dropout)  # noqa: E731
+    dropouts = [leaf for leaf in jax.tree.leaves(module, is_leaf=is_dropout) if is_dropout(leaf)]
+    if any(not dropout.inference and dropout.p > 0 for dropout in dropouts):
+        raise ValueError("make builds a module with Dropout, which has no place in a particle: leave it out, or p=0")
+
+
 def from_flax(module: Any, example: Float[Array, "B *d_x"], prior_std: float | ShapeStd | None = None) -> Network:
     """A user's Flax (linen) module, unchanged, with an independent Gaussian prior on its parameters.
 
     Args:
         module: maps a batch ``(B, *d_x) -> (B, k)``. Collections other than ``params`` are carried as state; a module
-            whose call takes ``train`` is told whether it is training.
+            whose call takes ``train`` is told whether it is training. It may not draw random numbers, as Dropout does.
         example: a batch of inputs to trace shapes with.
         prior_std: as in :func:`from_equinox`.
     """
     takes_train = "train" in inspect.signature(type(module).__call__).parameters
+    from flax.errors import InvalidRngError
 
     def init(key: Key) -> tuple[PyTree, PyTree]:
         variables = dict(module.init(key, example, **({"train": False} if takes_train else {})))
@@ -196,6 +207,10 @@ def from_flax(module: Any, example: Float[Array, "B *d_x"], prior_std: float | S
         outputs, changed = module.apply({"params": theta, **state}, x, mutable=list(state), **options)
         return outputs, {**state, **changed}
 
+    try:
+        jax.eval_shape(lambda key: apply(*init(key), example, True), jax.random.key(0))
+    except InvalidRngError as error:
+        raise ValueError("module draws random numbers when called (Dropout?), but a particle is a function") from error
     sample_prior, log_prior = _gaussian_weights(init, prior_std, fan_axis=-1)
     return Network(init, sample_prior, log_prior, apply)
 

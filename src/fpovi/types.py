@@ -9,6 +9,7 @@ function value, ``p`` flattened weights.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+import jax.numpy as jnp
 import jaxtyping
 from jaxtyping import Array, Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
@@ -78,8 +79,8 @@ class Likelihood(NamedTuple):
     ``canonical`` maps outputs to an identified f; ``log_prob`` and ``cdf`` give one value per row and target.
     ``width(m)`` is the number of network outputs that ``m`` targets need, ``targets(k)`` how many ``k`` outputs predict
     (classes: one, however many outputs), and ``check(y, k)`` raises a ``ValueError`` for targets they cannot mean.
-    ``noise(params)`` is the scalar worth plotting. With ``shared`` all particles keep the same params; ``discrete``
-    targets are whole numbers, ``classes`` their names.
+    ``noise(params)`` is the scalar worth plotting; ``log_prior`` is its density, ``log_jacobian`` log |∂noise/∂params|.
+    With ``shared`` all particles keep the same params; ``discrete`` targets are whole numbers, ``classes`` their names.
     """
 
     init: Callable[[], PyTree]
@@ -94,6 +95,7 @@ class Likelihood(NamedTuple):
     width: Callable[[int], int]
     targets: Callable[[int], int]
     check: Callable[[Any, int], None] = lambda y, k: None
+    log_jacobian: Callable[[PyTree], Scalar] = lambda params: jnp.zeros(())
     shared: bool = False
     discrete: bool = False
     classes: bool = False
@@ -102,15 +104,18 @@ class Likelihood(NamedTuple):
 class FunctionPrior(NamedTuple):
     """p(f(x)) at any finite x: ``score(key, f, x) -> like f``; with a density, ``log_prob(key, f, x) -> (n,)``.
 
+    Where an algorithm looks at some outputs only it calls ``score(key, f, x, outputs)``: the score of the marginal
+    prior of those columns of f, zero in the others.
+
     A prior that learns from step to step keeps a carry: ``init(key, n) -> carry`` and
     ``advance(key, carry, f, x) -> (score, carry)``, which then takes the place of ``score`` in a run. ``classes`` says
     that it is a prior over normalised logits.
     """
 
-    score: Callable[[Key, Float[Array, "n B k"], Array], Float[Array, "n B k"]]
+    score: Callable[..., Float[Array, "n B k"]]
     log_prob: Callable[[Key, Float[Array, "n B k"], Array], Float[Array, " n"]] | None = None
     init: Callable[[Key, int], PyTree] = lambda key, n: ()
-    advance: Callable[[Key, PyTree, Array, Array], tuple[Array, PyTree]] | None = None
+    advance: Callable[..., tuple[Array, PyTree]] | None = None
     classes: bool = False
 
 
@@ -170,6 +175,22 @@ class Algorithm(NamedTuple):
     init: Callable[..., State]
     step: Callable[[Key, State, Batch], tuple[State, Info]]
     check: Callable[[State, Batch], None] = lambda state, data: None
+
+
+class Recipe(NamedTuple):
+    """An algorithm open to numbers, prior scales or rates: ``build(numbers) -> Algorithm``.
+
+    The numbers are arguments of the compiled program, not constants in it, so that fits which differ in nothing else
+    share one. ``build`` has to be the same object each time.
+    """
+
+    build: Callable[[PyTree], Algorithm]
+    numbers: PyTree
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm with its numbers as they are."""
+        return self.build(self.numbers)
 
 
 class DivergedError(ArithmeticError):

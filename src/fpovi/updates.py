@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the steps of all algorithms are made of: the likelihood's weight, the scaled flow, the one minus sign."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -32,6 +33,15 @@ def begin(
     return drawn if particles is None else particles, params, model
 
 
+def check_knobs(**knobs: Schedule) -> None:
+    """Raise a ``ValueError`` for a number no run could use; schedules are left alone."""
+    for name, value in knobs.items():
+        usable = callable(value) or (math.isfinite(value) and (value > 0 if name == "temperature" else value >= 0))
+        if not usable:
+            wanted = "positive" if name == "temperature" else "not negative"
+            raise ValueError(f"{name}={value} must be finite and {wanted}")
+
+
 def check_targets(network: Network, likelihood: Likelihood, state: State, data: Batch) -> None:
     """Raise a ``ValueError`` unless the targets are of the kind and number that the network's outputs predict."""
     outputs, _ = jax.eval_shape(partial(forward, network), state.particles, state.model, data.x)
@@ -61,6 +71,11 @@ def scaled_velocity(
     """The flow with its repulsion scaled: flows are affine in the score, and what remains at score 0 is repulsion."""
     push = flow(f, jnp.zeros_like(score), kernel)
     return flow(f, score, kernel) + (factor - 1) * push, push
+
+
+def log_density(likelihood: Likelihood, params: PyTree) -> Scalar:
+    """The log-prior as a density of ``params`` themselves, as sampling needs it; MAP is of what they stand for."""
+    return likelihood.log_prior(params) + likelihood.log_jacobian(params)
 
 
 def noise_direction(likelihood: Likelihood, likelihood_score: PyTree, params: PyTree) -> PyTree:

@@ -41,6 +41,20 @@ def test_score_has_the_shape_and_dtype_of_f_and_follows_the_key(name, key):
 
 
 @pytest.mark.parametrize("name", MAKE)
+def test_other_outputs_than_the_chosen_feel_nothing(name, key):
+    network = mlp((2, 20, 3))
+    takes_network = name not in ("gaussian_process", "flat")
+    prior = PRIORS[name](network) if takes_network else MAKE[name]()
+    f, x = jax.random.normal(key, (2, 4, 3)), jax.random.normal(key, (4, 2))
+    ask = jax.jit(prior.score)
+    score = ask(key, f, x, jnp.asarray([2, 0]))
+    assert jnp.all(score[..., 1] == 0)
+    assert bool(jnp.any(score != 0)) == (name != "flat")
+    # the third output is not looked at
+    np.testing.assert_array_equal(score, ask(key, f.at[..., 1].add(1.0), x, jnp.asarray([2, 0])))
+
+
+@pytest.mark.parametrize("name", MAKE)
 def test_particles_do_not_see_each_other(name, key):
     f, x = f_and_x(key)
     ask = jax.jit(MAKE[name]().score)

@@ -37,3 +37,18 @@ def test_centred_ignores_a_common_shift_of_the_logits(key, x64):
     matrix = np.kron(np.asarray(covariance(x, x)) + 1e-2 * np.eye(4), np.eye(3) - np.ones((3, 3)) / 3)
     expected = -(np.linalg.pinv(matrix) @ np.asarray(f).reshape(2, 12).T).T.reshape(2, 4, 3)
     np.testing.assert_allclose(prior.score(key, f, x), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_a_marginal_over_some_of_the_classes(key, x64):
+    """Two of three centred logits: N(0, C ⊗ (I − 11ᵀ/3)₂₂) with its ordinary inverse, written out."""
+    prior = gaussian_process(covariance, jitter=1e-2, centred=True)
+    x, f = jax.random.normal(key, (4, 2)), jax.random.normal(key, (2, 4, 3))
+    between = (np.eye(3) - np.ones((3, 3)) / 3)[:2, :2]
+    precision = np.linalg.inv(np.kron(np.asarray(covariance(x, x)) + 1e-2 * np.eye(4), between))
+
+    def log_prob(f):
+        picked = (f - jnp.mean(f, axis=-1, keepdims=True))[..., :2].reshape(2, 8)
+        return -jnp.sum(picked * (picked @ precision)) / 2
+
+    score = prior.score(key, f, x, jnp.asarray([0, 1]))
+    np.testing.assert_allclose(score, jax.grad(log_prob)(f), rtol=1e-8, atol=1e-8)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from fpovi.types import Batch, Key, Likelihood, Network, PyTree
+from fpovi.updates import log_density, weighted_log_likelihood
 
 
 class NutsDraws(NamedTuple):
@@ -44,20 +45,19 @@ def nuts(
     if min(chains, warmup, draws) < 1:
         raise ValueError(f"chains={chains}, warmup={warmup} and draws={draws} must all be at least 1")
 
-    def log_density(position: tuple[PyTree, PyTree]) -> Array:
+    def log_posterior(position: tuple[PyTree, PyTree]) -> Array:
         theta, params = position
         outputs, _ = network.apply(theta, network.init(key)[1], data.x, False)
-        log_prob = likelihood.log_prob(params, likelihood.canonical(outputs), data.y)
-        # softplus is the only transform of a parameter: log |∂σ/∂ρ| = log sigmoid(ρ)
-        jacobian = sum((jnp.sum(jax.nn.log_sigmoid(leaf)) for leaf in jax.tree.leaves(params)), jnp.zeros(()))
-        return jnp.sum(log_prob * data.weight) + network.log_prior(theta) + likelihood.log_prior(params) + jacobian
+        params_of_one, f_of_one = jax.tree.map(lambda leaf: leaf[None], (params, likelihood.canonical(outputs)))
+        log_likelihood, _ = weighted_log_likelihood(likelihood, params_of_one, f_of_one, data)
+        return log_likelihood + network.log_prior(theta) + log_density(likelihood, params)
 
     def chain(key: Key) -> NutsDraws:
         key_start, key_warmup, key_draws = jax.random.split(key, 3)
         start = (network.sample_prior(key_start), likelihood.init())
-        adapt = blackjax.window_adaptation(blackjax.nuts, log_density, target_acceptance_rate=target_acceptance)
+        adapt = blackjax.window_adaptation(blackjax.nuts, log_posterior, target_acceptance_rate=target_acceptance)
         (state, settings), _ = adapt.run(key_warmup, start, num_steps=warmup)
-        kernel = blackjax.nuts(log_density, **settings)
+        kernel = blackjax.nuts(log_posterior, **settings)
 
         def one(state, key):  # type: ignore[no-untyped-def]
             state, info = kernel.step(key, state)

@@ -4,13 +4,16 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fpovi.priors.outputs import Outputs
 from fpovi.types import FunctionPrior, Key
 
 
 def flat() -> FunctionPrior:
     r"""The improper prior :math:`p(f(x)) \propto 1`: the likelihood and the repulsion alone are in charge."""
 
-    def score(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]) -> Float[Array, "n B k"]:
+    def score(
+        key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
+    ) -> Float[Array, "n B k"]:
         return jnp.zeros_like(f)
 
     def log_prob(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]) -> Float[Array, " n"]:

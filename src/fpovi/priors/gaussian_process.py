@@ -8,6 +8,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from fpovi.numerics import in_float64
+from fpovi.priors.outputs import Outputs, degrees_of_freedom, pick, precision_across, put_back
 from fpovi.types import FunctionPrior, Key
 
 Covariance = Callable[[Float[Array, "A d_x"], Float[Array, "B d_x"]], Float[Array, "A B"]]
@@ -24,7 +25,7 @@ def gaussian_process(covariance: Covariance, jitter: float = 1e-6, centred: bool
             when it is small: as small as the problem needs, no smaller.
         centred: for classes. Only the part of f that is centred over the outputs counts, as a Gaussian over logits
             tells nothing of their common shift: C is replaced by :math:`C \otimes (I - 11^T/k)` and its
-            pseudo-inverse.
+            pseudo-inverse (:mod:`fpovi.priors.outputs`).
     """
     if jitter < 0:
         raise ValueError(f"jitter={jitter} must not be negative")
@@ -35,26 +36,27 @@ def gaussian_process(covariance: Covariance, jitter: float = 1e-6, centred: bool
         stacked = jnp.moveaxis(f, 1, 0).reshape(x.shape[0], -1)  # (B, n·k)
         return factor, solve_triangular(factor, stacked, lower=True)
 
-    def centre(f: Array) -> Array:
-        return f - jnp.mean(f, axis=-1, keepdims=True) if centred else f
-
     @in_float64
-    def score64(f: Array, x: Array) -> Array:
+    def solve64(f: Array, x: Array) -> Array:
         n, rows, k = f.shape
-        factor, white = whiten(x, centre(f))
+        factor, white = whiten(x, f)
         solved = solve_triangular(factor, white, lower=True, trans=1)
-        return -jnp.moveaxis(solved.reshape(rows, n, k), 0, 1)
+        return jnp.moveaxis(solved.reshape(rows, n, k), 0, 1)
 
     @in_float64
     def log_prob64(f: Array, x: Array) -> Array:
         n, rows, k = f.shape
-        factor, white = whiten(x, centre(f))
+        factor, white = whiten(x, pick(f, None, centred))
         quadratic = jnp.sum(white.reshape(rows, n, k) ** 2, axis=(0, 2))
         log_norm = jnp.sum(jnp.log(jnp.diagonal(factor))) + rows / 2 * jnp.log(2 * jnp.pi)
-        return -quadratic / 2 - (k - centred) * log_norm
+        return -quadratic / 2 - degrees_of_freedom(k, k, centred) * log_norm
 
-    def score(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"]) -> Float[Array, "n B k"]:
-        return score64(f, x)
+    def score(
+        key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"], outputs: Outputs = None
+    ) -> Float[Array, "n B k"]:
+        k = f.shape[-1]
+        solved = solve64(precision_across(pick(f, outputs, centred), k, centred), x)
+        return put_back(-solved, outputs, k, centred)
 
     def log_prob(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"]) -> Float[Array, " n"]:
         return log_prob64(f, x)

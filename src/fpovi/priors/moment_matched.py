@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from fpovi.numerics import in_float64
 from fpovi.priors.draws import check_draws, prior_draws
+from fpovi.priors.outputs import Outputs, pick, put_back
 from fpovi.types import FunctionPrior, Key, Network
 
 
@@ -44,9 +45,11 @@ def moment_matched(
         coordinates = (f - mean) @ vectors
         return (coordinates / values) @ vectors.T
 
-    def score(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]) -> Float[Array, "n B k"]:
-        samples = prior_draws(key, network, x, draws, canonical)
-        solved = precision_times(f.reshape(f.shape[0], -1), samples.reshape(draws, -1))
-        return -solved.reshape(f.shape)
+    def score(
+        key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
+    ) -> Float[Array, "n B k"]:
+        picked, samples = pick(f, outputs), pick(prior_draws(key, network, x, draws, canonical), outputs)
+        solved = precision_times(picked.reshape(f.shape[0], -1), samples.reshape(draws, -1))
+        return put_back(-solved.reshape(picked.shape), outputs, f.shape[-1])
 
     return FunctionPrior(score, classes=canonical is not None)

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from fpovi.numerics import in_float64, median
 from fpovi.priors.draws import check_draws, prior_draws
+from fpovi.priors.outputs import Outputs, pick, put_back
 from fpovi.types import FunctionPrior, Key, Network
 
 
@@ -38,10 +39,13 @@ def ssge(
     if not 0 < kept <= 1:
         raise ValueError(f"kept={kept} must lie in (0, 1]")
 
-    def score(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]) -> Float[Array, "n B k"]:
-        samples = prior_draws(key, network, x, draws, canonical)
-        estimate = stein_score(f.reshape(f.shape[0], -1), samples.reshape(draws, -1), jnp.asarray(kept, f.dtype))
-        return estimate.reshape(f.shape)
+    def score(
+        key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
+    ) -> Float[Array, "n B k"]:
+        picked, samples = pick(f, outputs), pick(prior_draws(key, network, x, draws, canonical), outputs)
+        share = jnp.asarray(kept, f.dtype)
+        estimate = stein_score(picked.reshape(f.shape[0], -1), samples.reshape(draws, -1), share)
+        return put_back(estimate.reshape(picked.shape), outputs, f.shape[-1])
 
     return FunctionPrior(score, classes=canonical is not None)
 

@@ -7,6 +7,7 @@ from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
 from fpovi.numerics import in_float64
+from fpovi.priors.outputs import Outputs, degrees_of_freedom, pick, precision_across, put_back
 from fpovi.types import FunctionPrior, Key, Network, PyTree
 
 SETTLE, AVERAGE = 300, 300  # moves before and during the average, where auxiliaries are not carried from step to step
@@ -42,25 +43,27 @@ def width_aware(
         if not value > 0:
             raise ValueError(f"{name}={value} must be positive")
     activations = network.activations
-    width, outputs = architecture.sizes[-2:]
-    weight, bias = float(architecture.scales.weight[-1]) / width, float(architecture.scales.bias[-1])
+    width, k = architecture.sizes[-2:]
+    weight, bias = architecture.scales.weight[-1] / width, architecture.scales.bias[-1]
     keep = jnp.exp(-step_size)
 
     def standard_deviation(theta: PyTree) -> PyTree:
         """Of a Gaussian prior, whose gradient at 1 is −1/σ²."""
         return jax.tree.map(lambda g: (-1 / g) ** 0.5, jax.grad(network.log_prior)(jax.tree.map(jnp.ones_like, theta)))
 
-    def pull(auxiliary: PyTree, f: Float[Array, "B k"], x: Array) -> tuple[PyTree, Float[Array, "B k"]]:
+    def pull(auxiliary: PyTree, f: Float[Array, "B c"], x: Array) -> tuple[PyTree, Float[Array, "B c"]]:
         """∂/∂ of log N(f; 0, Σ_Φ) + log p(Φ), in the auxiliaries and in f."""
+        w, b = weight.astype(f.dtype), bias.astype(f.dtype)
 
         def features(auxiliary: PyTree) -> Float[Array, "B h"]:
             theta = jax.tree.map(jnp.multiply, auxiliary, standard_deviation(auxiliary))
-            return activations(theta, (), x, True)[0][:, -(width + outputs) : -outputs]
+            return activations(theta, (), x, True)[0][:, -(width + k) : -k]
 
         phi, pullback = jax.vjp(features, auxiliary)
-        inverse = _inverse(weight * phi @ phi.T + bias + jitter * jnp.eye(f.shape[0], dtype=f.dtype))
-        solved = inverse @ (f - jnp.mean(f, axis=1, keepdims=True) if centred else f)
-        (likelihood,) = pullback(weight * (solved @ (solved.T @ phi) - (f.shape[1] - centred) * inverse @ phi))
+        inverse = _inverse(w * phi @ phi.T + b + jitter * jnp.eye(f.shape[0], dtype=f.dtype))
+        solved = inverse @ precision_across(f, k, centred)
+        outer = solved @ ((inverse @ f).T @ phi)
+        (likelihood,) = pullback(w * (outer - degrees_of_freedom(f.shape[1], k, centred) * inverse @ phi))
         return jax.tree.map(jnp.subtract, likelihood, auxiliary), -solved
 
     def init(key: Key, n: int) -> tuple[PyTree, PyTree]:
@@ -69,10 +72,14 @@ def width_aware(
         return auxiliary, jax.tree.map(jnp.zeros_like, auxiliary)
 
     def advance(
-        key: Key, carry: tuple[PyTree, PyTree], f: Float[Array, "n B k"], x: Float[Array, "B d_x"]
+        key: Key,
+        carry: tuple[PyTree, PyTree],
+        f: Float[Array, "n B k"],
+        x: Float[Array, "B d_x"],
+        outputs: Outputs = None,
     ) -> tuple[Float[Array, "n B k"], tuple[PyTree, PyTree]]:
         auxiliary, speed = carry
-        force, score = jax.vmap(lambda a, f: pull(a, f, x))(auxiliary, f)
+        force, score = jax.vmap(lambda a, f: pull(a, f, x))(auxiliary, pick(f, outputs, centred))
         leaves, treedef = jax.tree.flatten(speed)
         keys = jax.tree.unflatten(treedef, list(jax.random.split(key, len(leaves))))
 
@@ -81,12 +88,17 @@ def width_aware(
             return keep * v + step_size * g + jnp.sqrt(1 - keep**2) * jax.random.normal(key, v.shape, v.dtype)
 
         speed = jax.tree.map(kick, keys, speed, force)
-        return score, (jax.tree.map(lambda a, v: a + step_size * v, auxiliary, speed), speed)
+        return put_back(score, outputs, k, centred), (
+            jax.tree.map(lambda a, v: a + step_size * v, auxiliary, speed),
+            speed,
+        )
 
-    def score(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"]) -> Float[Array, "n B k"]:
+    def score(
+        key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"], outputs: Outputs = None
+    ) -> Float[Array, "n B k"]:
         def one(i: Array, loop: tuple[Array, tuple[PyTree, PyTree]]) -> tuple[Array, tuple[PyTree, PyTree]]:
             total, carry = loop
-            now, carry = advance(jax.random.fold_in(key, i + 1), carry, f, x)
+            now, carry = advance(jax.random.fold_in(key, i + 1), carry, f, x, outputs)
             return total + jnp.where(i >= SETTLE, now, 0), carry
 
         start = (jnp.zeros_like(f), init(jax.random.fold_in(key, 0), f.shape[0]))
