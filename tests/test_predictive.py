@@ -149,6 +149,7 @@ def test_predict_runs_the_networks_and_undoes_the_scaling(key):
         ({"scale": -1.0}, "scale=-1.0 finite and positive"),
         ({"scale": float("inf")}, "scale=inf finite and positive"),
         ({"shift": float("nan")}, "shift=nan must be finite"),
+        ({"shift": [1.0, 2.0, 3.0]}, "one number, or one for each of"),
     ],
 )
 def test_units_must_make_sense(units, said, key):

@@ -27,17 +27,22 @@ def predict(
     scale: Numbers = 1.0,
 ) -> "Predictive":
     """The predictive distribution at x; targets were standardised as (y − shift)/scale, all alike or one by one."""
+    if not isinstance(x, jax.core.Tracer) and not np.all(np.isfinite(x)):
+        raise ValueError(f"x has {np.sum(~np.isfinite(x))} NaN or infinite values: all must be finite")
     outputs, _ = forward(network, state.particles, state.model, jnp.asarray(x))
     units = [jnp.asarray(unit, outputs.dtype) for unit in (shift, scale)]
     if not any(isinstance(unit, jax.core.Tracer) for unit in (shift, scale)):
-        _check_units(np.asarray(shift), np.asarray(scale), likelihood.discrete)
+        _check_units(np.asarray(shift), np.asarray(scale), likelihood, outputs.shape[-1])
     return Predictive(likelihood, likelihood.canonical(outputs), state.params, *units)
 
 
-def _check_units(shift: np.ndarray, scale: np.ndarray, discrete: bool) -> None:
+def _check_units(shift: np.ndarray, scale: np.ndarray, likelihood: Likelihood, k: int) -> None:
+    targets = likelihood.targets(k)
+    if any(unit.shape not in ((), (1,), (targets,)) for unit in (shift, scale)):
+        raise ValueError(f"shift={shift} and scale={scale} must be one number, or one for each of {targets} targets")
     if not (np.all(np.isfinite(shift)) and np.all(np.isfinite(scale)) and np.all(scale > 0)):
         raise ValueError(f"shift={shift} must be finite, and scale={scale} finite and positive")
-    if discrete and (np.any(shift != 0) or np.any(scale != 1)):
+    if likelihood.discrete and (np.any(shift != 0) or np.any(scale != 1)):
         raise ValueError(f"shift={shift} and scale={scale} must be left out: counts and classes have no units")
 
 
