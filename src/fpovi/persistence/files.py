@@ -139,8 +139,10 @@ def _resolve(path: str | os.PathLike[str]) -> str:
 def _target(path: str | os.PathLike[str], force: bool) -> str:
     """Where the file will be, if it may."""
     target = _resolve(path)
-    if not os.path.lexists(os.path.dirname(target)):
-        raise FileError(f"cannot be written: there is no folder {os.path.dirname(target)}")
+    try:
+        os.stat(os.path.dirname(target))
+    except FileNotFoundError as error:
+        raise FileError(f"cannot be written: there is no folder {os.path.dirname(target)}") from error
     if os.path.lexists(target):
         _check_regular(os.stat(target).st_mode)
         if not force:
