@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from forgery import same_bits
-from fpovi import flows, function_space, kernels, likelihoods, make_batch, networks, priors, run
+from fpovi import function_space, likelihoods, make_batch, networks, priors, run
 from fpovi.persistence import FileError, flatten_tree, read_file, restore_tree, write_file
 
 
@@ -53,7 +53,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(tree=trees)
 def test_any_tree_comes_back(tree):
     """Doubles too, though JAX itself would make floats of them here."""
@@ -68,7 +68,7 @@ def test_modules_optimiser_states_and_keys_come_back_from_a_file(key, tmp_path):
         "module": module,
         "optimiser": optax.adam(1e-3).init(module),
         "key": key,
-        "keys": jax.random.split(jax.random.key(3, impl="rbg"), (2, 3)),
+        "keys": jax.random.wrap_key_data(jnp.arange(24, dtype=jnp.uint32).reshape(2, 3, 4), impl="rbg"),
         "brain": jnp.array([1.5, jnp.nan], jnp.bfloat16),
         "empty": [(), {}, None, jnp.zeros((0, 3))],
         "count": jnp.asarray(3),
@@ -92,24 +92,19 @@ def test_names_are_paths(key):
 
 @pytest.mark.usefixtures("loose_dtypes")
 def test_a_run_goes_on_from_a_file_as_if_nothing_had_happened(key, tmp_path):
-    network = networks.mlp((1, 8, 1))
     algorithm = function_space(
-        network,
-        likelihoods.gaussian(),
-        priors.moment_matched(network),
-        flow=flows.svgd,
-        kernel=kernels.rbf(),
-        optimiser=optax.adam(1e-2),
+        networks.mlp((1, 4, 1)), likelihoods.gaussian(), priors.flat(), optimiser=optax.adam(0.1)
     )
     x = np.linspace(-1, 1, 10, dtype="f")[:, None]
     data = make_batch(x, np.sin(3 * x))
     start = algorithm.init(key, 3)
-    whole = run(key, algorithm, start, data, 6)
-    half = run(key, algorithm, start, data, 3)
+    whole = run(key, algorithm, start, data, 6, chunk_size=3)
+    half = run(key, algorithm, start, data, 3, chunk_size=3)
     arrays = through_a_file(tmp_path, {"state": half.state, "key": key})
     template = jax.eval_shape(lambda: {"state": algorithm.init(key, 3), "key": key})
     back = restore_tree(template, arrays)
-    assert_same_tree(run(back["key"], algorithm, back["state"], data, 3).state, whole.state)
+    resumed = run(back["key"], algorithm, back["state"], data, 3, chunk_size=3)
+    assert_same_tree(resumed.state, whole.state)
 
 
 TEMPLATE = {"a": jax.ShapeDtypeStruct((2,), np.float32), "b": [jax.ShapeDtypeStruct((), np.float64)]}

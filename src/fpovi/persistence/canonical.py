@@ -6,8 +6,8 @@ import math
 from typing import Any, NoReturn
 
 MAX_DEPTH = 50
-# What a hostile text of the largest header can make json build is bounded by its commas: about 200 bytes for each.
-MAX_COMMAS = 200_000
+# Bounds what a hostile text can make json build, which is up to half a kilobyte for each comma.
+MAX_COMMAS = 100_000
 
 
 def canonical(value: Any) -> bytes:
