@@ -6,6 +6,7 @@ import os
 import uuid
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,16 +24,14 @@ class TableError(ValueError):
     """A table that cannot be read, written or split, in one line that says why."""
 
 
-def _read_csv(path: Path, separator: str) -> pd.DataFrame:
-    options: dict[str, Any] = {"sep": separator, "encoding": "utf-8-sig", "compression": "infer"}
+def _read_csv(path: Path, separator: str, compression: str | None) -> pd.DataFrame:
+    options: dict[str, Any] = {"sep": separator, "encoding": "utf-8-sig", "compression": compression}
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options).iloc[0]
     _refuse_duplicates(path, header.tolist())  # pandas would call the second "a" "a.1"
     frame = pd.read_csv(path, low_memory=False, float_precision="round_trip", **options)
     if not isinstance(frame.index, pd.RangeIndex):
         raise TableError(f"{path}: rows have more values than the header has names ({len(header)})")
-    for name in frame.columns[frame.dtypes == "str"]:
-        frame[name] = _dates_if_all(frame[name])
-    return frame
+    return frame.apply(lambda column: _dates_if_all(column) if pd.api.types.is_string_dtype(column) else column)
 
 
 def _dates_if_all(column: pd.Series) -> pd.Series:
@@ -51,9 +50,9 @@ def _write_csv(frame: pd.DataFrame, file: BinaryIO, separator: str, compression:
 
 GZIP = {"method": "gzip", "mtime": 0}  # the same table gives the same bytes
 READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
-    ".csv": partial(_read_csv, separator=","),
-    ".tsv": partial(_read_csv, separator="\t"),
-    ".csv.gz": partial(_read_csv, separator=","),
+    ".csv": partial(_read_csv, separator=",", compression=None),
+    ".tsv": partial(_read_csv, separator="\t", compression=None),
+    ".csv.gz": partial(_read_csv, separator=",", compression="gzip"),
     ".parquet": lambda path: pd.read_parquet(path, engine="pyarrow"),
 }
 WRITERS: dict[str, Callable[[pd.DataFrame, BinaryIO], None]] = {
@@ -122,7 +121,8 @@ def write_table(frame: pd.DataFrame, path: Path | str, force: bool = False) -> N
     except (OSError, ValueError, pa.ArrowException) as error:
         raise TableError(f"{path}: cannot be written: {_reason(error)}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def check_target(frame: pd.DataFrame, column: str | Sequence[str]) -> tuple[pd.DataFrame, pd.Series | pd.DataFrame]:

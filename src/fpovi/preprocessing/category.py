@@ -2,7 +2,6 @@
 """Columns of categories: one-hot, in units that make each of them count like one measured column."""
 
 from dataclasses import asdict, dataclass
-from reprlib import repr as short
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,9 +76,9 @@ class Category:
         return slice(None) if len(self.share) > 2 else slice(1, None)
 
     def _refuse(self, level: str, where: str) -> None:
-        known = ", ".join(short(level) for level in self.levels[:5]) + ", …" * (len(self.levels) > 5)
+        known = ", ".join(plain.short(level) for level in self.levels[:5]) + ", …" * (len(self.levels) > 5)
         raise ValueError(
-            f"X has {short(level)} in {where}, where only {known} were seen in fit: "
+            f"X has {plain.short(level)} in {where}, where only {known} were seen in fit: "
             "unknown='missing' would take it for a missing value"
         )
 

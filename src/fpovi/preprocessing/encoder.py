@@ -19,8 +19,6 @@ from fpovi.types import Numbers, lookup
 POLICIES = {"error": "error", "missing": "missing"}
 FARTHEST = 1e6  # values beyond as many standard deviations are taken to be there, so that float32 holds their powers
 
-CHUNK = 2048  # rows put together at a time: blocks of a wide table side by side outgrow the processor's cache
-
 
 @dataclass(frozen=True)
 class Empty:
@@ -89,13 +87,12 @@ class Encoder:
         unknown = lookup(POLICIES, unknown, "unknown")
         columns = self.columns
         frame = align(X, columns)
-        blocks = [column.encode(frame.iloc[:, i], columns.label(i), unknown) for i, column in enumerate(self.learned)]
-        if not any(block.shape[1] for block in blocks):
-            return np.zeros((len(frame), 1))
-        encoded = np.empty((len(frame), len(self.features)))
-        for start in range(0, len(frame), CHUNK):
-            rows = slice(start, start + CHUNK)
-            np.concatenate([block[rows] for block in blocks], axis=1, out=encoded[rows])
+        encoded = np.zeros((len(frame), len(self.features)))
+        start = 0
+        for i, column in enumerate(self.learned):
+            block = column.encode(frame.iloc[:, i], columns.label(i), unknown)
+            encoded[:, start : start + block.shape[1]] = block
+            start += block.shape[1]
         return np.clip(encoded, -FARTHEST, FARTHEST, out=encoded)
 
     def to_json(self) -> dict[str, Any]:

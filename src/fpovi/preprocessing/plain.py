@@ -2,8 +2,16 @@
 """Plain JSON read back: nothing is taken on trust, and whatever is wrong is a ``ValueError``."""
 
 import math
-from reprlib import repr as short
+from reprlib import Repr
 from typing import Any
+
+_brief = Repr()
+_brief.maxstring = _brief.maxother = 60
+
+
+def short(value: Any) -> str:
+    """``value`` as messages show it: cut short, so that a huge one does not flood them."""
+    return _brief.repr(value)
 
 
 def record(value: Any, where: str, keys: set[str]) -> dict[str, Any]:

@@ -5,12 +5,13 @@ import datetime
 from collections.abc import Callable
 from decimal import Decimal
 from numbers import Real
-from reprlib import repr as short
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
+
+from fpovi.preprocessing.plain import short
 
 MEASURED = ("number", "time", "duration")
 TYPES: dict[str, tuple[type, ...]] = {
@@ -116,8 +117,8 @@ def kind_of(column: pd.Series, label: str) -> str:
             return kind
     row, value = _first_other_than(TYPES["category"], column)
     raise ValueError(
-        f"X has {short(value)}, a {type(value).__name__}, in {label}, row {row}, but every argument must be "
-        "a string, a number or a date"
+        f"X has {short(value)}, a {type(value).__name__}, in {label}, row {row}, but cells must hold "
+        "strings, numbers or dates"
     )
 
 
@@ -167,9 +168,9 @@ def _written(value: Any) -> str:
 
 
 def _first_other_than(types: tuple[type, ...], column: pd.Series) -> tuple[int, Any]:
-    """The first value of another type with its row; only asked for once there is one."""
-    present = column[column.notna()]
-    return next((row, value) for row, value in present.items() if not isinstance(value, types))
+    """The first value of another type, or else the first one, with its row."""
+    present = list(column[column.notna()].items())
+    return next(((row, value) for row, value in present if not isinstance(value, types)), present[0])
 
 
 def _numbers(column: pd.Series) -> Float[np.ndarray, " N"]:
