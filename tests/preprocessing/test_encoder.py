@@ -32,7 +32,7 @@ def as_json(encoder):
     return json.loads(json.dumps(encoder.to_json(), allow_nan=False))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tables())
 def test_json_keeps_every_digit(frame):
     encoder = learn_encoder(frame)
@@ -41,7 +41,7 @@ def test_json_keeps_every_digit(frame):
     np.testing.assert_array_equal(again(frame), encoder(frame))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tables())
 def test_any_table_becomes_finite_numbers_that_float32_holds(frame):
     encoder = learn_encoder(frame)
@@ -69,26 +69,16 @@ def test_any_kind_of_column_goes_there_and_back():
         np.testing.assert_array_equal(encoded[f"{name} is missing"], [0, 1, 0, 0])
 
 
-def assert_same(one: Encoder, other: Encoder, frame):
-    """Equal to rounding, and the same choices exactly: both sums have at most a few hundred terms of float64."""
-    assert one.features == other.features
-    for a, b in zip(one.learned, other.learned, strict=True):
-        if a.kind == "number":
-            assert a.squash == b.squash
-    np.testing.assert_allclose(one(frame), other(frame), rtol=1e-9, atol=1e-9)
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tables(), st.data())
 def test_a_weight_is_a_number_of_copies(frame, data):
     copies = data.draw(st.lists(st.integers(0, 3), min_size=len(frame), max_size=len(frame)).filter(any))
     rows = np.repeat(np.arange(len(frame)), copies)
     repeated = frame.iloc[data.draw(st.permutations(rows.tolist()))]
-    some = frame.iloc[np.unique(rows)]
-    assert_same(learn_encoder(frame, copies), learn_encoder(repeated), some)
+    assert learn_encoder(frame, copies) == learn_encoder(repeated)  # to the last bit
 
 
-@pytest.mark.parametrize("unit", [1.0, 0.3, 1e-300, 1e300])
+@pytest.mark.parametrize("unit", [1.0, 2.0**-900, 2.0**900])
 def test_weights_are_copies_for_heavy_tails_and_rare_levels_too(unit):
     frame = heavy()
     copies = np.random.default_rng(2).integers(0, 4, len(frame))
@@ -96,7 +86,14 @@ def test_weights_are_copies_for_heavy_tails_and_rare_levels_too(unit):
     weighted = learn_encoder(frame, copies * unit, max_categories=3)
     assert weighted.learned[1].squash is not None
     assert weighted.learned[2].other
-    assert_same(weighted, learn_encoder(repeated, max_categories=3), frame)
+    assert weighted == learn_encoder(repeated, max_categories=3)
+
+
+def test_only_the_ratios_of_weights_matter():
+    frame = heavy()
+    weight = np.random.default_rng(2).uniform(size=len(frame))
+    one, other = (learn_encoder(frame, weight * unit)(frame) for unit in (1.0, 0.3))
+    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)  # 0.3 rounds every weight
 
 
 def test_rows_of_weight_zero_are_as_if_absent():
@@ -238,7 +235,7 @@ def replaced(fields, path, value):
 STORED = as_json(learn_encoder(heavy(300), max_categories=3))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(list(places(STORED))), JSON)
 def test_hostile_json_is_a_value_error_or_an_encoder_that_works(path, value):
     try:

@@ -20,7 +20,7 @@ def rows(draw):
     return table[:, :d], table[:, d:], np.asarray(copies, float)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(rows(), st.randoms(use_true_random=False))
 def test_weights_copies_and_orders_give_the_same_arrays(table, random):
     X, y, weight = table

@@ -2,6 +2,7 @@
 """A user's own tables: read, split into inputs and targets, and written whole or not at all."""
 
 import difflib
+import gzip
 import os
 import uuid
 import zlib
@@ -28,7 +29,7 @@ def _read_csv(path: Path, separator: str, compression: str | None) -> pd.DataFra
     options: dict[str, Any] = {"sep": separator, "encoding": "utf-8-sig", "compression": compression}
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options).iloc[0]
     _refuse_duplicates(path, header.tolist())  # pandas would call the second "a" "a.1"
-    frame = pd.read_csv(path, low_memory=False, float_precision="round_trip", **options)
+    frame = pd.read_csv(path, low_memory=False, **options)
     if not isinstance(frame.index, pd.RangeIndex):
         raise TableError(f"{path}: rows have more values than the header has names ({len(header)})")
     return frame.apply(lambda column: _dates_if_all(column) if pd.api.types.is_string_dtype(column) else column)
@@ -44,11 +45,16 @@ def _dates_if_all(column: pd.Series) -> pd.Series:
         return column
 
 
-def _write_csv(frame: pd.DataFrame, file: BinaryIO, separator: str, compression: Any) -> None:
-    frame.to_csv(file, sep=separator, index=False, compression=compression)
+def _write_csv(frame: pd.DataFrame, file: BinaryIO, separator: str) -> None:
+    frame.to_csv(file, sep=separator, index=False)
 
 
-GZIP = {"method": "gzip", "mtime": 0}  # the same table gives the same bytes
+def _write_gzip(frame: pd.DataFrame, file: BinaryIO) -> None:
+    # without name and time, the same table gives the same bytes
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+        frame.to_csv(packed, index=False, compression=None)
+
+
 READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
     ".csv": partial(_read_csv, separator=",", compression=None),
     ".tsv": partial(_read_csv, separator="\t", compression=None),
@@ -56,9 +62,9 @@ READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
     ".parquet": lambda path: pd.read_parquet(path, engine="pyarrow"),
 }
 WRITERS: dict[str, Callable[[pd.DataFrame, BinaryIO], None]] = {
-    ".csv": partial(_write_csv, separator=",", compression=None),
-    ".tsv": partial(_write_csv, separator="\t", compression=None),
-    ".csv.gz": partial(_write_csv, separator=",", compression=GZIP),
+    ".csv": partial(_write_csv, separator=","),
+    ".tsv": partial(_write_csv, separator="\t"),
+    ".csv.gz": _write_gzip,
     ".parquet": lambda frame, file: frame.to_parquet(file, engine="pyarrow", index=False),
 }
 
@@ -70,7 +76,7 @@ def read_table(path: Path | str) -> pd.DataFrame:
     """
     path = Path(path)
     reader = READERS[_extension(path)]
-    if path.is_dir():
+    if os.path.isdir(path):
         raise TableError(f"{path}: is a directory, but a file is needed")
     try:
         with open(path, "rb") as file:
@@ -107,9 +113,9 @@ def write_table(frame: pd.DataFrame, path: Path | str, force: bool = False) -> N
     """
     path = Path(os.path.realpath(path))  # a link stays one
     writer = WRITERS[_extension(path)]
-    if path.is_dir():
+    if os.path.isdir(path):
         raise TableError(f"{path}: is a directory, but a file is needed")
-    if path.exists() and not force:
+    if os.path.exists(path) and not force:
         raise TableError(f"{path}: exists already; use force to replace it")
     part = path.with_name(f".{uuid.uuid4().hex}.part")
     try:

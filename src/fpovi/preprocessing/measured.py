@@ -9,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from fpovi.preprocessing import plain
-from fpovi.preprocessing.moments import moments, quantile
+from fpovi.preprocessing.moments import moments, quantile, tally
 from fpovi.preprocessing.table import measured
 
 EXTREME_KURTOSIS = 20.0  # a Gaussian has 3, an exponential 9, a log-normal with σ = 1 has 114
@@ -47,7 +47,7 @@ class Measured:
         """From the rows of a column, all of positive weight."""
         values = measured(column, kind, label)
         known = ~np.isnan(values)
-        x, weight = values[known], weight[known]
+        x, weight = tally(values[known], weight[known])
         squash = _choose_squash(x, weight)
         seen = moments(x if squash is None else squash(x), weight)
         return cls(kind, squash, seen.mean, seen.std if seen.varies else None, not bool(known.all()))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weighted statistics of one column, where a weight of 2 means exactly: this row twice."""
+"""Weighted statistics of one column, where a weight of 2 means exactly: this row twice.
+
+Exactly, to the last bit: :func:`tally` counts the distinct values first, and what follows sees only the tally.
+"""
 
 from typing import NamedTuple
 
@@ -21,10 +24,12 @@ class Moments(NamedTuple):
 
 
 def check_weight(weight: Numbers | None, rows: int) -> Float[np.ndarray, " N"]:
-    """One weight per row relative to the largest, ones by default, or a ``ValueError`` that says what is wrong.
+    """One weight per row, ones by default, or a ``ValueError`` that says what is wrong.
 
-    >>> check_weight([2, 0, 1], 3)
-    array([1. , 0. , 0.5])
+    Divided by a power of two that brings the largest below 1: whole numbers stay exact, and sums within range.
+
+    >>> check_weight([3, 0, 1], 3)
+    array([0.75, 0.  , 0.25])
     """
     if weight is None:
         return np.ones(rows)
@@ -40,7 +45,25 @@ def check_weight(weight: Numbers | None, rows: int) -> Float[np.ndarray, " N"]:
         raise ValueError(f"weight has {weight[row]} at row {row}, but all must be finite and none negative")
     if not weight.any():
         raise ValueError("weight is 0 everywhere, but at least one must be positive")
-    return weight / weight.max()
+    return np.ldexp(weight, -np.frexp(weight.max())[1])
+
+
+def tally(
+    x: Float[np.ndarray, " N"], weight: Float[np.ndarray, " N"]
+) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, " M"]]:
+    """The distinct values in order, each with its weights added up.
+
+    >>> tally(np.array([3.0, 1.0, 3.0]), np.array([1.0, 1.0, 2.0]))
+    (array([1., 3.]), array([1., 3.]))
+    """
+    x = x + 0.0  # negative zeros are zeros
+    if (weight == weight[0]).all():
+        values, counts = np.unique(x, return_counts=True)
+        return values, counts * weight[0]
+    order = np.lexsort((weight, x))  # by weight too: the sum is rounded alike however the rows were listed
+    x, weight = x[order], weight[order]
+    starts = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
+    return x[starts], np.add.reduceat(weight, starts)
 
 
 def moments(x: Float[np.ndarray, " N"], weight: Float[np.ndarray, " N"]) -> Moments:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpovi.preprocessing import plain
-from fpovi.preprocessing.moments import ROUNDING, check_weight, moments
+from fpovi.preprocessing.moments import ROUNDING, check_weight, moments, tally
 from fpovi.types import Numbers
 
 
@@ -72,6 +72,6 @@ def learn_target(y: Numbers, weight: Numbers | None = None) -> Standardiser:
     if bad.any():
         row, target = (int(index) for index in np.argwhere(bad)[0])
         raise ValueError(f"y has {y[row, target]} at row {row}, but all targets must be finite")
-    columns = [moments(column, weight[weight > 0]) for column in y[weight > 0].T]
+    columns = [moments(*tally(column, weight[weight > 0])) for column in y[weight > 0].T]
     scale = [column.std if column.varies else 1.0 for column in columns]
     return Standardiser(np.asarray([column.mean for column in columns]), np.asarray(scale))
