@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fpovi.data.tables import READERS, WRITERS, TableError, check_target, infer_task, read_table, write_table
@@ -123,6 +125,12 @@ def test_a_parquet_file_cut_short_says_so(tmp_path, frame):
     whole = path.read_bytes()
     for length in (4, len(whole) // 2, len(whole) - 1):
         assert "cannot be read as parquet" in refused(read_table, put(path, whole[:length]))
+
+
+def test_a_parquet_file_with_damaged_metadata_says_so(tmp_path):
+    schema = pa.schema([("a", pa.int64())], metadata={"pandas": '{"columns": [{"name": "a"}], "index_columns": []}'})
+    pq.write_table(pa.table({"a": [1]}, schema=schema), tmp_path / "t.parquet")
+    assert "cannot be read as parquet" in refused(read_table, tmp_path / "t.parquet")
 
 
 def test_a_parquet_file_without_rows_or_columns_says_so(tmp_path, frame):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of categories: against scikit-learn's one-hot encoder."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -87,6 +90,16 @@ def test_a_policy_that_does_not_exist_lists_those_that_do(words):
 def test_a_number_is_the_same_level_however_it_is_held(later):
     encoder = learn_encoder(pd.DataFrame({"c": pd.Categorical([1, 2, 2])}))
     np.testing.assert_allclose(encoder(pd.DataFrame({"c": later})), [[-(2**0.5)], [0.5**0.5]], rtol=1e-12)  # by hand
+
+
+def test_numbers_among_words_are_levels_too():
+    mixed = frame(["a", np.float64(np.inf), np.float32(0.5), Decimal("2.50"), Fraction(6, 2), -0.0, True, 10**20])
+    assert learn_encoder(mixed).learned[0].levels == ("0", "0.5", "1", "1" + "0" * 20, "2.5", "3", "a", "inf")
+
+
+def test_a_number_too_large_to_write_is_refused():
+    with pytest.raises(ValueError, match="X has values in column 'c' that cannot be written as levels"):
+        learn_encoder(frame(["a", Fraction(10**400, 3)]))
 
 
 def test_categories_that_no_row_has_do_not_count():

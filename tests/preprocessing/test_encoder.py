@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from fpovi.preprocessing import Columns, Encoder, align, learn_encoder
+from fpovi.preprocessing import Columns, Encoder, align, learn_encoder, learn_target, merge_rows
 from frames import every_kind, tables
 
 
@@ -87,6 +87,19 @@ def test_weights_are_copies_for_heavy_tails_and_rare_levels_too(unit):
     assert weighted.learned[1].squash is not None
     assert weighted.learned[2].other
     assert weighted == learn_encoder(repeated, max_categories=3)
+
+
+def test_a_fit_is_given_the_same_arrays_for_weights_and_for_copies():
+    frame = heavy()
+    y, copies = np.sin(frame["light"].to_numpy()), np.random.default_rng(2).integers(0, 4, len(frame))
+
+    def arrays(rows, weight):
+        encoder, target = learn_encoder(frame.iloc[rows], weight), learn_target(y[rows], weight)
+        return merge_rows(encoder(frame.iloc[rows]), target(y[rows]), weight)
+
+    repeated = np.random.default_rng(3).permutation(np.repeat(np.arange(len(frame)), copies))
+    for one, other in zip(arrays(np.arange(len(frame)), copies), arrays(repeated, None), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_only_the_ratios_of_weights_matter():

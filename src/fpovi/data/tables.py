@@ -94,7 +94,8 @@ def read_table(path: Path | str) -> pd.DataFrame:
         raise TableError(f"{path}: is not UTF-8 text: {_reason(error)}") from error
     except pd.errors.EmptyDataError as error:
         raise TableError(f"{path}: has no columns") from error
-    except (ValueError, EOFError, zlib.error, pa.ArrowException) as error:
+    # the last three: damaged metadata, which pyarrow and pandas read without checking
+    except (ValueError, EOFError, zlib.error, pa.ArrowException, LookupError, TypeError, AttributeError) as error:
         raise TableError(f"{path}: cannot be read as {_extension(path)[1:]}: {_reason(error)}") from error
     frame = frame.reset_index(drop=True)
     frame.columns = [str(name) for name in frame.columns]

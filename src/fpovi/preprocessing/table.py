@@ -4,7 +4,7 @@
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,7 +156,10 @@ def levels(column: pd.Series, label: str) -> tuple[Int[np.ndarray, " N"], list[s
         kind_of(pd.Series(values.astype(object)), label)
     else:
         codes, values = pd.factorize(column)
-    return codes, [value if type(value) is str else _written(value) for value in values.tolist()]
+    try:
+        return codes, [value if type(value) is str else _written(value) for value in values.tolist()]
+    except (OverflowError, ValueError) as error:
+        raise ValueError(f"X has values in {label} that cannot be written as levels: {error}") from error
 
 
 def _written(value: Any) -> str:
@@ -164,7 +167,10 @@ def _written(value: Any) -> str:
         return str(value)
     if isinstance(value, datetime.date | np.datetime64):
         return pd.Timestamp(value).isoformat()
-    return str(int(value)) if value == value // 1 else repr(float(value))
+    if isinstance(value, Integral | np.bool_):
+        return str(int(value))
+    number = float(value)
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def _first_other_than(types: tuple[type, ...], column: pd.Series) -> tuple[int, Any]:
