@@ -97,6 +97,11 @@ def read_table(path: Path | str) -> pd.DataFrame:
     # the last three: damaged metadata, which pyarrow and pandas read without checking
     except (ValueError, EOFError, zlib.error, pa.ArrowException, LookupError, TypeError, AttributeError) as error:
         raise TableError(f"{path}: cannot be read as {_extension(path)[1:]}: {_reason(error)}") from error
+    return _checked(path, frame)
+
+
+def _checked(path: Path, frame: pd.DataFrame) -> pd.DataFrame:
+    """``frame`` with its rows counted and its columns called by strings, if it has any of both."""
     frame = frame.reset_index(drop=True)
     frame.columns = [str(name) for name in frame.columns]
     _refuse_duplicates(path, list(frame.columns))

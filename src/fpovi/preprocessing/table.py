@@ -82,7 +82,7 @@ def align(X: Any, columns: Columns) -> pd.DataFrame:
     0  3  1
     """
     frame = as_frame(X)
-    names = names_of(frame) if isinstance(X, pd.DataFrame) else None
+    names = names_of(frame)
     if columns.names is not None and names is not None:
         absent = [name for name in columns.names if name not in set(names)]
         if absent:
