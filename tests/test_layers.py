@@ -17,7 +17,7 @@ FLOORS = [
     {"experiments"},
     {"bandits", "robustness", "baselines", "data", "report"},
     {"estimators"},
-    {"preprocessing", "persistence", "diagnostics", "calibration", "plots"},
+    {"preprocessing", "persistence", "progress", "diagnostics", "calibration", "plots"},
     {"inference", "loop", "updates", "sharding", "predictive"},
     {"flows", "kernels", "priors", "likelihoods", "measurement", "networks", "particles", "batches"},
     {"numerics"},

@@ -5,6 +5,7 @@ from importlib.metadata import version
 
 from fpovi import flows, kernels, likelihoods, measurement, networks, priors
 from fpovi.batches import make_batch
+from fpovi.estimators import BNNClassifier, BNNRegressor
 from fpovi.inference import exact, function_space, weight_space
 from fpovi.loop import Run, run
 from fpovi.predictive import Predictive, predict
@@ -14,6 +15,8 @@ __version__ = version("fpovi")
 
 __all__ = [
     "Algorithm",
+    "BNNClassifier",
+    "BNNRegressor",
     "Batch",
     "DivergedError",
     "Info",

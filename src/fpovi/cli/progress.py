@@ -1,30 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A progress bar for cells and their steps, on standard error and only where that is a terminal."""
+"""A progress bar for cells and their steps."""
 
 from types import TracebackType
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from fpovi.experiments.store import Row
+from fpovi.progress import progress_bar
 
 
 class CellProgress:
     """One line for the running cell, with its log-likelihood and the time left, and one for all cells."""
 
     def __init__(self, cells: int, quiet: bool = False):
-        console = Console(stderr=True)
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=console,
-            transient=True,
-            disable=quiet or not console.is_terminal,
-        )
+        self.bar = progress_bar(quiet)
         self.all = self.bar.add_task("methods", total=cells, note="")
         self.now = self.bar.add_task("", total=None, note="", visible=False)
 

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bayesian neural networks as scikit-learn estimators."""
+
+from fpovi.estimators.classifier import BNNClassifier
+from fpovi.estimators.regressor import BNNRegressor
+
+__all__ = ["BNNClassifier", "BNNRegressor"]

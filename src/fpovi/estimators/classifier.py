@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classes."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from fpovi.estimators.base import BaseBNN
+from fpovi.types import Likelihood
+
+MOST_CLASSES, LOGIT_RANGE = 20, 6.0  # a class's logit lies about this far above the others where it is certain
+
+
+class BNNClassifier(ClassifierMixin, BaseBNN):
+    """Bayesian neural network classification: probabilities that know how sure they are.
+
+    Args are those of :class:`~fpovi.BNNRegressor`; ``likelihood`` is "categorical".
+
+    >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> model = BNNClassifier(max_epochs=200, random_state=0).fit(X, ["low", "low", "high", "high"])
+    >>> model.predict([[-1.5], [1.5]]).tolist()
+    ['low', 'high']
+    """
+
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        hidden_layer_sizes: Any = (50,),
+        activation: Any = "relu",
+        *,
+        n_particles: int = 20,
+        flow: Any = "svgd",
+        space: str = "function",
+        kernel: Any = "auto",
+        prior: Any = "auto",
+        measurement: Any = "auto",
+        likelihood: Any = "categorical",
+        network: Any = None,
+        learning_rate: Any = "auto",
+        batch_size: Any = "auto",
+        max_epochs: Any = "auto",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        max_categories: int = 50,
+        unknown: str = "error",
+        random_state: Any = None,
+        verbose: bool = False,
+        checkpoint: Any = None,
+    ):
+        settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        super().__init__(**settings)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Go on learning with more rows; ``classes``, all there will ever be, is needed the first time only."""
+        self._announced = None if classes is None else np.unique(np.asarray(classes))
+        try:
+            return super().partial_fit(X, y, sample_weight)
+        finally:
+            del self._announced
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of every class, in the order of ``classes_``."""
+        probs = np.asarray(self.predict_dist(X).probs, np.float64)
+        return probs / probs.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of every row."""
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
+        if not likelihood.classes:
+            raise ValueError('likelihood is for real targets: use BNNRegressor, or likelihood="categorical"')
+        y = _labels(y)
+        announced = getattr(self, "_announced", None)
+        classes = np.unique(y[weight > 0]) if announced is None else announced
+        if len(classes) < 2:
+            raise ValueError(f"y has one class only ({classes[0]!r}): at least two classes are needed")
+        self.classes_ = classes
+        return self._encode_target(np.where(weight > 0, y, classes[0]) if y.dtype.kind != "O" else y)
+
+    def _encode_target(self, y: Any) -> NDArray[Any]:
+        y = _labels(y)
+        place = np.searchsorted(self.classes_, y)
+        known = self.classes_[np.minimum(place, len(self.classes_) - 1)] == y
+        if not np.all(known):
+            raise ValueError(
+                f"y has the class {y[np.argmin(known)]!r}, which is none of {list(self.classes_[:10])}: "
+                "name all classes in the first partial_fit(…, classes=…)"
+            )
+        return place[:, None].astype(np.int32)
+
+    def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
+        return len(self.classes_)
+
+    def _surrogate(self, y: NDArray[Any], likelihood: Likelihood) -> NDArray[np.float64] | None:
+        """Centred one-hot targets as if they were logits; of very many classes none."""
+        k = len(self.classes_)
+        return None if k > MOST_CLASSES else LOGIT_RANGE * (np.eye(k)[y[:, 0]] - 1 / k)
+
+    def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.zeros(()), np.ones(())
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    return y

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What "auto" means, from the training data alone."""
+
+import math
+from typing import Any
+
+FULL_BATCH, MINI_BATCH = 1024, 512
+STEPS, STEPS_PER_ROW, MOST_STEPS = 3000, 1.0, 20000
+RATE = 0.01
+CHUNK = 250  # steps between two looks: progress, checkpoints, early stopping
+
+
+def padded_rows(rows: int) -> int:
+    """The bucket of a number of rows: the next power of two, so that few programs serve all tables.
+
+    >>> [padded_rows(rows) for rows in (3, 33, 1000)]
+    [32, 64, 1024]
+    """
+    return max(32, 2 ** math.ceil(math.log2(rows)))
+
+
+def rows_per_step(batch_size: Any, rows: int) -> int:
+    """All rows where they are few, else a mini-batch."""
+    if batch_size == "auto":
+        return padded_rows(rows) if rows <= FULL_BATCH else MINI_BATCH
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f'batch_size={batch_size!r} must be a positive whole number, or "auto"')
+    return padded_rows(rows) if batch_size >= rows else batch_size
+
+
+def total_steps(max_epochs: Any, rows: int, size: int) -> int:
+    """How many steps a fit takes."""
+    per_epoch = max(-(-rows // size), 1)
+    if max_epochs == "auto":
+        return int(min(STEPS + STEPS_PER_ROW * rows, MOST_STEPS))
+    if isinstance(max_epochs, bool) or not isinstance(max_epochs, int) or max_epochs < 1:
+        raise ValueError(f'max_epochs={max_epochs!r} must be a positive whole number, or "auto"')
+    return max_epochs * per_epoch
+
+
+def peak_rate(learning_rate: Any) -> float:
+    """The largest step size of Adam; it warms up and decays by itself."""
+    if learning_rate == "auto":
+        return RATE
+    if isinstance(learning_rate, str) or not 0 < learning_rate < math.inf:
+        raise ValueError(f'learning_rate={learning_rate!r} must be a positive number, or "auto"')
+    return float(learning_rate)

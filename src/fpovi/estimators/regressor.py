@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real targets."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
+
+from fpovi.estimators.base import BaseBNN
+from fpovi.preprocessing import Standardiser, learn_target
+from fpovi.types import Likelihood
+
+
+class BNNRegressor(RegressorMixin, BaseBNN):
+    """Bayesian neural network regression: predictions that know how sure they are.
+
+    Args:
+        hidden_layer_sizes: units of the hidden layers.
+        activation: "relu", "erf", "tanh", "logistic", "gelu", "silu", "identity", or any elementwise JAX function.
+        n_particles: how many networks stand for the posterior.
+        flow: how they move: "svgd", "gfsf", "w_sgld_b", "pi_sgld", or "ensemble" (no interaction).
+        space: compare particles as functions ("function") or as weights ("weight").
+        kernel: "auto" (a wide Gaussian), "rbf", "imq", or an object of :mod:`fpovi.kernels`.
+        prior: over functions. "auto" is the network's infinite-width limit with the scales that the evidence of the
+            training data picks; "nngp", "width_aware", "moment_matched", "ssge" and "flat" use fixed scales.
+        measurement: where functions are compared beside the data: "auto" ("halo"), "kde", "mixup", "train_only", or an
+            object of :mod:`fpovi.measurement`.
+        likelihood: "gaussian", "student_t", "heteroscedastic", "poisson", or an object of :mod:`fpovi.likelihoods`.
+        network: a Flax module or a function ``key -> Equinox module`` in the place of hidden layers.
+        learning_rate, batch_size, max_epochs: numbers, or "auto" to choose them by the size of the table.
+        early_stopping: hold out ``validation_fraction`` of the rows, stop when they are predicted no better, and keep
+            the best.
+        max_categories: levels of a categorical column that are told apart.
+        unknown: what a category unseen in training is at prediction: an "error", or "missing".
+        random_state: a whole number makes fits repeatable, bit for bit.
+        verbose: show a progress bar.
+        checkpoint: a path; a fit that was killed goes on from there when it is run again.
+
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = BNNRegressor(max_epochs=200, random_state=0).fit(X, np.sin(3 * X[:, 0]))
+    >>> mean, std = model.predict([[0.0], [9.0]], return_std=True)
+    >>> bool(std[1] > 3 * std[0])  # far from the data it does not know
+    True
+    """
+
+    target_: Standardiser
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean of every row's target, and with ``return_std`` the standard deviation too."""
+        predictive = self.predict_dist(X)
+        mean = self._shaped(predictive.mean)
+        return (mean, self._shaped(predictive.std)) if return_std else mean
+
+    def _shaped(self, values: Any) -> NDArray[np.float64]:
+        values = np.asarray(values, np.float64)
+        return values[:, 0] if self.single_target_ else values
+
+    def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
+        if likelihood.classes:
+            raise ValueError("likelihood is for classes: use BNNClassifier, or a likelihood of real targets")
+        values = _numbers(y)
+        self.single_target_ = values.ndim == 1
+        learned = learn_target(values, weight)
+        columns = values.reshape(len(values), -1)[weight > 0]
+        constant = np.flatnonzero(np.ptp(columns, axis=0) == 0)
+        if len(constant):
+            which = "" if self.single_target_ else f" in column {constant[0]}"
+            raise ValueError(f"y is constant ({columns[0, constant[0]]:g}){which}: there is nothing to learn")
+        if likelihood.discrete:
+            learned = Standardiser(np.zeros_like(learned.shift), np.ones_like(learned.scale))
+        self.target_ = learned
+        return self._encode_target(y)
+
+    def _encode_target(self, y: Any) -> NDArray[Any]:
+        values = _numbers(y)
+        values = values.reshape(len(values), -1)
+        if values.shape[1] != len(self.target_.shift):
+            raise ValueError(f"y has {values.shape[1]} targets, but {len(self.target_.shift)} were seen in fit")
+        return self.target_(values)
+
+    def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
+        return likelihood.width(targets)
+
+    def _surrogate(self, y: NDArray[Any], likelihood: Likelihood) -> NDArray[np.float64] | None:
+        return None if likelihood.discrete else y
+
+    def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self.target_.shift, self.target_.scale
+
+
+def _numbers(y: Any) -> NDArray[np.float64]:
+    """y as real, finite numbers ``(N,)`` or ``(N, m)``."""
+    array = np.asarray(y)
+    try:
+        values = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y cannot be read as numbers ({error}): for classes, use BNNClassifier") from error
+    if np.iscomplexobj(array):
+        raise ValueError("y holds complex numbers. Complex data not supported")
+    if values.ndim not in (1, 2) or values.size == 0:
+        raise ValueError(f"y has shape {values.shape}, but (N,) or (N, m) is needed: y should be a 1d array")
+    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    if bad.any():
+        raise ValueError(f"y has {bad.sum()} rows with NaN or infinity, the first at row {int(np.argmax(bad))}")
+    return values

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A progress bar on standard error, and only where that is a terminal."""
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+def progress_bar(quiet: bool = False) -> Progress:
+    """A bar with counts, elapsed time, time left and a note (the field ``note`` of each task); it leaves no trace."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
