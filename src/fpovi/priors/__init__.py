@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Priors over functions: the score of p(f(x)) at any finite set of inputs."""
 
+from fpovi.priors.evidence import evidence, log_evidence
 from fpovi.priors.flat import flat
 from fpovi.priors.gaussian_process import gaussian_process
 from fpovi.priors.moment_matched import moment_matched
@@ -19,8 +20,10 @@ PRIORS = {
 
 __all__ = [
     "PRIORS",
+    "evidence",
     "flat",
     "gaussian_process",
+    "log_evidence",
     "moment_matched",
     "nngp",
     "nngp_covariance",

@@ -59,8 +59,19 @@ def relu_expectation(uu: Array, uv: Array, vv: Array) -> Array:
     r""":math:`\frac{\sqrt{uu\,vv}}{2\pi}(\sin\vartheta + (\pi-\vartheta)\cos\vartheta)`, ϑ the angle of u and v."""
     norm = jnp.sqrt(uu * vv)
     cosine = jnp.clip(uv / jnp.where(norm > 0, norm, 1), -1, 1)
-    angle = jnp.arccos(cosine)
-    return norm / (2 * jnp.pi) * (jnp.sqrt(1 - cosine**2) + (jnp.pi - angle) * cosine)
+    return norm / (2 * jnp.pi) * _arc_cosine(cosine)
+
+
+@jax.custom_jvp
+def _arc_cosine(cosine: Array) -> Array:
+    r""":math:`\sin\vartheta + (\pi-\vartheta)\cos\vartheta`, whose derivative in the cosine is just π − ϑ.
+
+    Term by term both summands have infinite derivatives at ϑ = 0, where a point meets itself.
+    """
+    return jnp.sqrt(1 - cosine**2) + (jnp.pi - jnp.arccos(cosine)) * cosine
+
+
+_arc_cosine.defjvps(lambda tangent, value, cosine: (jnp.pi - jnp.arccos(cosine)) * tangent)
 
 
 def erf_expectation(uu: Array, uv: Array, vv: Array) -> Array:
