@@ -2,6 +2,7 @@
 """Bayesian neural networks as scikit-learn estimators."""
 
 from fpovi.estimators.classifier import BNNClassifier
+from fpovi.estimators.reading import load
 from fpovi.estimators.regressor import BNNRegressor
 
-__all__ = ["BNNClassifier", "BNNRegressor"]
+__all__ = ["BNNClassifier", "BNNRegressor", "load"]

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -17,28 +18,24 @@ from fpovi.batches import make_batch, pad
 from fpovi.estimators import defaults
 from fpovi.estimators.training import Progressed, fingerprint_of, train
 from fpovi.estimators.wiring import (
-    ACTIVATIONS,
-    SPACES,
     Dials,
     Spec,
-    choose_kernel,
     choose_likelihood,
-    choose_network,
-    choose_prior,
     layer_sizes,
-    named_measurement,
     outputs_of,
     start,
+    wire,
 )
-from fpovi.flows import FLOWS
+from fpovi.estimators.writing import write_model
 from fpovi.networks import fan_in_scales
 from fpovi.predictive import Predictive
 from fpovi.preprocessing import Encoder, learn_encoder, merge_rows
 from fpovi.priors import evidence
-from fpovi.types import Batch, Key, Likelihood, Scales, State, lookup
+from fpovi.types import Batch, Key, Likelihood, Scales, State
 
 BLOCK = 1024  # rows of one prediction: always as many, so that a row's answer does not depend on its company
 MIN_ROWS = 2
+PARTS = ("activation", "network", "space", "flow", "kernel", "prior", "measurement", "likelihood")
 
 
 class BaseBNN(BaseEstimator):
@@ -108,6 +105,12 @@ class BaseBNN(BaseEstimator):
         """Shift and scale of the targets."""
         raise NotImplementedError
 
+    def _target_to_json(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _target_from_json(self, fields: dict[str, Any]) -> None:
+        raise NotImplementedError
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a table X ``(N, d)`` and targets y, one weight per row optional.
 
@@ -122,7 +125,10 @@ class BaseBNN(BaseEstimator):
         self.encoder_: Encoder = learn_encoder(frame, weight[kept], max_categories=self.max_categories)
         rows = merge_rows(self.encoder_(frame), targets[kept], weight[kept])
         key_scales, key_start, key_run, key_hold = jax.random.split(self._key(), 4)
-        spec = self._spec(rows[0].shape[1], rows[1].reshape(len(rows[1]), -1).shape[1], likelihood)
+        outputs = self._num_outputs(rows[1].shape[1], likelihood)
+        self.sizes_ = layer_sizes(rows[0].shape[1], self.hidden_layer_sizes, outputs)
+        self.parts_ = {name: getattr(self, name) for name in PARTS}
+        spec = self.spec_
         scales = self._choose_scales(key_scales, spec, *rows)
         self._train(key_start, key_run, key_hold, spec, scales, rows)
         return self
@@ -132,7 +138,7 @@ class BaseBNN(BaseEstimator):
 
         Scaling, categories and the prior's scales stay those of the first rows.
         """
-        if not hasattr(self, "spec_"):
+        if not hasattr(self, "state_"):
             return self.fit(X, y, sample_weight)
         if not hasattr(self, "rows_"):
             raise ValueError("partial_fit needs the rows seen so far, which a model from a file does not have: use fit")
@@ -142,6 +148,11 @@ class BaseBNN(BaseEstimator):
         key_start, key_run, key_hold = jax.random.split(jax.random.fold_in(self._key(), len(rows[0])), 3)
         self._train(key_start, key_run, key_hold, self.spec_, self.scales_, rows, self.state_)
         return self
+
+    @property
+    def spec_(self) -> Spec:
+        """The parts of the fitted model; made anew from their names, which is what can be kept in files."""
+        return wire(self.sizes_, self.parts_)
 
     def predict_dist(self, X: Any) -> Predictive:
         """What is known about the targets of the rows of X, in their own units: see :class:`~fpovi.Predictive`."""
@@ -155,12 +166,19 @@ class BaseBNN(BaseEstimator):
         draws = self.predict_dist(X).sample(_key_of(random_state), n_samples)
         return np.asarray(draws)[..., 0] if draws.shape[-1] == 1 else np.asarray(draws)
 
+    def save(self, path: str | os.PathLike[str], force: bool = True) -> None:
+        """Write the model to one file, which :func:`fpovi.load` reads; an existing one is replaced if ``force``."""
+        check_is_fitted(self)
+        write_model(self, path, force)
+
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """X as given, names and number of columns noted or compared, and one finite weight per row."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         validate_data(self, X, reset=reset, skip_check_array=True)
-        X = X if hasattr(X, "iloc") or hasattr(X, "toarray") else _as_array(X)
+        if issparse(X):
+            raise ValueError("X is sparse, but sparse input is not supported: use X.toarray()")
+        X = X if hasattr(X, "iloc") else _as_array(X)
         check_consistent_length(X, y)
         rows = X.shape[0]
         if reset and rows < MIN_ROWS:
@@ -176,25 +194,6 @@ class BaseBNN(BaseEstimator):
 
     def _key(self) -> Key:
         return _key_of(self.random_state)
-
-    def _spec(self, features: int, targets: int, likelihood: Likelihood) -> Spec:
-        """The parts, looked up."""
-        lookup(SPACES, self.space, "space")
-        activation = lookup(ACTIVATIONS, self.activation, "activation") if isinstance(self.activation, str) else self.activation
-        network = choose_network(self.network, features)
-        if isinstance(self.n_particles, bool) or not isinstance(self.n_particles, int) or self.n_particles < 1:
-            raise ValueError(f"n_particles={self.n_particles!r} must be a positive whole number")
-        return Spec(
-            sizes=layer_sizes(features, self.hidden_layer_sizes, self._num_outputs(targets, likelihood)),
-            activation=activation,
-            network=network,
-            space=self.space,
-            flow=lookup(FLOWS, self.flow, "flow") if isinstance(self.flow, str) else self.flow,
-            kernel=choose_kernel(self.kernel),
-            prior=choose_prior(self.prior, "nngp" if network is None else "moment_matched"),
-            measurement=named_measurement(self.measurement) if isinstance(self.measurement, str) else self.measurement,
-            likelihood=likelihood,
-        )
 
     def _choose_scales(
         self, key: Key, spec: Spec, x: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]
@@ -215,6 +214,8 @@ class BaseBNN(BaseEstimator):
         rows: tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]],
         earlier: State | None = None,
     ) -> None:
+        if isinstance(self.n_particles, bool) or not isinstance(self.n_particles, int) or self.n_particles < 1:
+            raise ValueError(f"n_particles={self.n_particles!r} must be a positive whole number")
         training, held = self._hold_out(key_hold, rows)
         count = len(training[0])
         size = defaults.rows_per_step(self.batch_size, count)
@@ -229,9 +230,9 @@ class BaseBNN(BaseEstimator):
             key_run, spec.recipe(dials), state, data, steps, batch_size=min(size, data.x.shape[0]),
             chunk_size=min(defaults.CHUNK, steps), checkpoint=self.checkpoint, verbose=bool(self.verbose),
             validate=None if held_batch is None else lambda state: _held_out_nll(spec, scales, state, held_batch),
-            fingerprint="" if self.checkpoint is None else fingerprint_of(self._settings(), data, dials, state.particles),
+            fingerprint="" if self.checkpoint is None else fingerprint_of(self._settings(), data, dials, state),
         )  # fmt: skip
-        self.spec_, self.scales_, self.rows_ = spec, jax.tree.map(np.asarray, scales), rows
+        self.scales_, self.rows_ = jax.tree.map(np.asarray, scales), rows
         self.state_, self.history_ = done.state, done.history
         self.validation_scores_ = done.scores
 

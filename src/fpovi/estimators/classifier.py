@@ -12,8 +12,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from fpovi.estimators.base import BaseBNN
 from fpovi.types import Likelihood
 
-MOST_CLASSES, LOGIT_RANGE = 20, 6.0  # a class's logit lies about this far above the others where it is certain
-
 
 class BNNClassifier(ClassifierMixin, BaseBNN):
     """Bayesian neural network classification: probabilities that know how sure they are.
@@ -62,7 +60,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         tags.input_tags.categorical = True
         return tags
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Go on learning with more rows; ``classes``, all there will ever be, is needed the first time only."""
         self._announced = None if classes is None else np.unique(np.asarray(classes))
         try:
@@ -105,9 +103,24 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         return len(self.classes_)
 
     def _surrogate(self, y: NDArray[Any], likelihood: Likelihood) -> NDArray[np.float64] | None:
-        """Centred one-hot targets as if they were logits; of very many classes none."""
-        k = len(self.classes_)
-        return None if k > MOST_CLASSES else LOGIT_RANGE * (np.eye(k)[y[:, 0]] - 1 / k)
+        """None: of separable classes, one-hot targets are a step function, and the evidence makes the prior one too."""
+        return None
+
+    def _target_to_json(self) -> dict[str, Any]:
+        if self.classes_.dtype.kind not in "biufUO":
+            raise ValueError(f"classes of type {self.classes_.dtype} cannot be kept in a file: use numbers or strings")
+        return {
+            "dtype": "U" if self.classes_.dtype.kind == "O" else self.classes_.dtype.str,
+            "classes": self.classes_.tolist(),
+        }
+
+    def _target_from_json(self, fields: dict[str, Any]) -> None:
+        dtype = np.dtype(fields["dtype"])
+        if dtype.kind not in "biufU":
+            raise ValueError(f"classes of type {dtype} are not allowed")
+        self.classes_ = np.asarray(fields["classes"], dtype)
+        if self.classes_.ndim != 1 or not len(self.classes_) >= 2:
+            raise ValueError("its classes are not a list of at least two")
 
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return np.zeros(()), np.ones(())

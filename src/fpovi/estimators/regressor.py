@@ -94,6 +94,13 @@ class BNNRegressor(RegressorMixin, BaseBNN):
     def _surrogate(self, y: NDArray[Any], likelihood: Likelihood) -> NDArray[np.float64] | None:
         return None if likelihood.discrete else y
 
+    def _target_to_json(self) -> dict[str, Any]:
+        return {"single": bool(self.single_target_), **self.target_.to_json()}
+
+    def _target_from_json(self, fields: dict[str, Any]) -> None:
+        self.single_target_ = bool(fields["single"])
+        self.target_ = Standardiser.from_json({name: fields[name] for name in ("shift", "scale")})
+
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self.target_.shift, self.target_.scale
 

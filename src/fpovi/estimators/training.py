@@ -28,7 +28,7 @@ class Progressed(NamedTuple):
     state: State
     history: Info
     scores: np.ndarray
-    best: State | tuple[()]
+    best: Any  # a State, or () without early stopping
 
 
 def train(
@@ -51,9 +51,11 @@ def train(
     with progress_bar(quiet=not verbose) as bar:
         task = bar.add_task("fit", total=steps, note="compiling")
         while so_far is None or not _is_over(so_far, steps):
-            before = so_far or Progressed(state, _no_history(), np.zeros(0), ())
+            before = so_far or Progressed(state, blank_history(0), np.zeros(0), ())
             left = steps - int(before.state.step)
-            after = run(key, recipe, before.state, data, min(chunk_size, left), batch_size=batch_size, chunk_size=chunk_size)
+            after = run(
+                key, recipe, before.state, data, min(chunk_size, left), batch_size=batch_size, chunk_size=chunk_size
+            )
             so_far = _advance(before, after.state, after.history, validate)
             note = f"log-likelihood {float(np.mean(after.history.log_likelihood)):.3f}"
             bar.update(task, completed=int(so_far.state.step), note=note)
@@ -79,8 +81,10 @@ def _is_over(so_far: Progressed, steps: int) -> bool:
     return int(so_far.state.step) >= steps or waited >= PATIENCE
 
 
-def _no_history() -> Info:
-    return Info(*(np.zeros(0, bool if name == "finite" else np.float32) for name in Info._fields))
+def blank_history(steps: int) -> Info:
+    """The history of so many steps, still to be filled in."""
+    blank: Any = {name: np.zeros(steps, bool if name == "finite" else np.float32) for name in Info._fields}
+    return Info(**blank)
 
 
 def fingerprint_of(settings: str, *trees: PyTree) -> str:
@@ -105,8 +109,8 @@ def _resume(path: Path, state: State, fingerprint: str, validated: bool) -> Prog
         raise ValueError(
             f"checkpoint={str(path)!r} belongs to a fit of other data or settings: remove it or choose another path"
         )
-    length, looks = int(header["steps"]), arrays[".scores"].shape if ".scores" in arrays else (0,)
-    history = jax.tree.map(lambda leaf: np.zeros(length, leaf.dtype), _no_history())
+    looks = arrays[".scores"].shape if ".scores" in arrays else 0
+    history = blank_history(int(header["steps"]))
     template: Any = Progressed(state, history, np.zeros(looks), state if validated else ())
     try:
         return restore_tree(template, arrays)

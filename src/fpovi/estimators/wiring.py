@@ -5,7 +5,7 @@ A :class:`Spec` holds everything that decides the compiled program, a :class:`Di
 that all fits of one shape, whatever their data and scales, share one compilation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
 from fpovi.kernels import KERNELS, median_lengthscale, rbf
 from fpovi.likelihoods import LIKELIHOODS
-from fpovi.measurement import MEASUREMENTS, halo, kde
+from fpovi.measurement import MEASUREMENTS, halo, kde, mixup, train_only
 from fpovi.networks import from_equinox, from_flax, mlp
 from fpovi.priors import PRIORS, flat, moment_matched, nngp, ssge, width_aware
 from fpovi.types import (
@@ -57,6 +57,15 @@ PRIOR_MAKERS: dict[str, PriorMaker] = {
     "moment_matched": lambda network, likelihood: moment_matched(network, canonical=_canonical(likelihood)),
     "ssge": lambda network, likelihood: ssge(network, canonical=_canonical(likelihood)),
     "flat": lambda network, likelihood: flat(),
+}
+
+
+MEASUREMENT_MAKERS: dict[str, Callable[[], Measurement]] = {
+    "auto": lambda: halo(EXTRA_POINTS),
+    "halo": lambda: halo(EXTRA_POINTS),
+    "kde": lambda: kde(EXTRA_POINTS, bandwidth=1.0),
+    "mixup": lambda: mixup(EXTRA_POINTS),
+    "train_only": train_only,
 }
 
 
@@ -116,43 +125,60 @@ def warm_cosine(count: Array, steps: Scalar) -> Scalar:
     return jnp.minimum(done / WARM_UP, 1) * (1 + jnp.cos(jnp.pi * done)) / 2
 
 
-@lru_cache(maxsize=256)
-def named(family: str, name: str) -> Any:
-    """One object per name: parts are functions, and equal programs need identical ones."""
-    return {"likelihood": LIKELIHOODS, "kernel": KERNELS}[family][name]()
+def wire(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
+    """The parts, looked up by name or taken as they are."""
+    network = _network(parts["network"], sizes[0])
+    return Spec(
+        sizes=sizes,
+        activation=_choose(ACTIVATIONS, parts["activation"], "activation"),
+        network=network,
+        space=_choose({name: name for name in SPACES}, parts["space"], "space"),
+        flow=_choose(FLOWS, parts["flow"], "flow"),
+        kernel=_kernel(parts["kernel"]),
+        prior=_prior(parts["prior"], "nngp" if network is None else "moment_matched"),
+        measurement=_measurement(parts["measurement"]),
+        likelihood=choose_likelihood(parts["likelihood"]),
+    )
 
 
-@lru_cache(maxsize=256)
-def named_measurement(name: str) -> Measurement:
-    """The sampler of a name, for standardised inputs."""
-    if name in ("auto", "halo"):
-        return halo(EXTRA_POINTS)
-    if name == "kde":
-        return kde(EXTRA_POINTS, bandwidth=1.0)
-    if name == "train_only":
-        return MEASUREMENTS[name]()
-    if name == "mixup":
-        return MEASUREMENTS[name](EXTRA_POINTS)
-    lookup(MEASUREMENTS, name, "measurement")
-    raise ValueError(f"measurement={name!r} needs numbers of yours: give the object, such as fpovi.measurement.{name}(…)")
+def _choose(table: Mapping[str, Any], part: Any, argument: str) -> Any:
+    return lookup(table, part, argument) if isinstance(part, str) else part
+
+
+# Parts are functions, and equal programs need identical ones: one object per name, however often it is asked for.
 
 
 def choose_likelihood(likelihood: str | Likelihood) -> Likelihood:
     """By name or as it is."""
-    if isinstance(likelihood, str):
-        lookup(LIKELIHOODS, likelihood, "likelihood")
-        return named("likelihood", likelihood)
-    return likelihood
+    return _named_likelihood(likelihood) if isinstance(likelihood, str) else likelihood
 
 
-def choose_kernel(kernel: Any) -> Kernel:
-    """By name or as it is; "auto" is a Gaussian kernel that sees the whole cloud of particles."""
-    if kernel == "auto":
-        return WIDE_RBF
-    if isinstance(kernel, str):
-        lookup(KERNELS, kernel, "kernel")
-        return named("kernel", kernel)
-    return kernel
+@lru_cache(maxsize=64)
+def _named_likelihood(name: str) -> Likelihood:
+    make: Any = lookup(LIKELIHOODS, name, "likelihood")
+    return make()
+
+
+def _kernel(kernel: Any) -> Kernel:
+    return _named_kernel(kernel) if isinstance(kernel, str) else kernel
+
+
+@lru_cache(maxsize=64)
+def _named_kernel(name: str) -> Kernel:
+    make: Any = lookup({"auto": lambda: WIDE_RBF, **KERNELS}, name, "kernel")
+    return make()
+
+
+def _measurement(measurement: Any) -> Measurement:
+    return _named_measurement(measurement) if isinstance(measurement, str) else measurement
+
+
+@lru_cache(maxsize=64)
+def _named_measurement(name: str) -> Measurement:
+    """The sampler of a name, for standardised inputs."""
+    if name in MEASUREMENTS and name not in MEASUREMENT_MAKERS:
+        raise ValueError(f"measurement={name!r} needs numbers of yours: give the object, fpovi.measurement.{name}(…)")
+    return lookup(MEASUREMENT_MAKERS, name, "measurement")()
 
 
 @dataclass(frozen=True)
@@ -163,23 +189,20 @@ class _Given:
         return self.prior
 
 
-def choose_prior(prior: Any, automatic: str) -> PriorMaker:
-    """By name or as it is; ``automatic`` is what "auto" stands for."""
+def _prior(prior: Any, automatic: str) -> PriorMaker:
     if not isinstance(prior, str):
         return _Given(prior)
-    name = automatic if prior == "auto" else prior
-    if name in PRIORS and name not in PRIOR_MAKERS:
-        raise ValueError(f"prior={name!r} needs a covariance: give the object, such as fpovi.priors.{name}(…)")
-    return lookup({**PRIOR_MAKERS, "auto": flat}, name, "prior")
+    if prior in PRIORS and prior not in PRIOR_MAKERS:
+        raise ValueError(f"prior={prior!r} needs a covariance: give the object, fpovi.priors.{prior}(…)")
+    return lookup({**PRIOR_MAKERS, "auto": PRIOR_MAKERS[automatic]}, prior, "prior")
 
 
-def choose_network(network: Any, features: int) -> Network | None:
-    """A user's network: one of ours, a function ``key -> Equinox module``, or a Flax module."""
+@lru_cache(maxsize=64)
+def _network(network: Any, features: int) -> Network | None:
+    """A user's network: one of ours, a Flax module, or a function ``key -> Equinox module``."""
     if network is None or isinstance(network, Network):
         return network
-    if type(network).__module__.startswith("flax.") or any(
-        base.__module__.startswith("flax.") for base in type(network).__mro__
-    ):
+    if any(base.__module__.startswith("flax.") for base in type(network).__mro__):
         return from_flax(network, jnp.zeros((1, features)))
     if callable(network):
         return from_equinox(network)

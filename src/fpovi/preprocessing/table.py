@@ -54,9 +54,9 @@ def as_frame(X: Any) -> pd.DataFrame:
         frame = pd.DataFrame(array)
     rows, columns = frame.shape
     if columns == 0:
-        raise ValueError(f"X has 0 feature(s) (shape={frame.shape}) while a minimum of 1 is required")
+        raise ValueError(f"X has 0 feature(s) (shape={frame.shape}) while a minimum of 1 is required.")
     if rows == 0:
-        raise ValueError(f"X has 0 sample(s) (shape={frame.shape}) while a minimum of 1 is required")
+        raise ValueError(f"X has 0 sample(s) (shape={frame.shape}) while a minimum of 1 is required.")
     return frame
 
 
