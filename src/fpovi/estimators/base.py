@@ -2,6 +2,7 @@
 """What regressors and classifiers share: read a table, wire the parts, run, keep, and say what is known."""
 
 import os
+import warnings
 from typing import Any, Self
 
 import jax
@@ -15,6 +16,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from fpovi.batches import make_batch, pad
+from fpovi.diagnostics import Diagnostics, diagnose
 from fpovi.estimators import defaults
 from fpovi.estimators.training import Progressed, fingerprint_of, train
 from fpovi.estimators.wiring import (
@@ -35,7 +37,12 @@ from fpovi.types import Batch, Key, Likelihood, Scales, State
 
 BLOCK = 1024  # rows of one prediction: always as many, so that a row's answer does not depend on its company
 MIN_ROWS = 2
+MOST_LOOKED_AT, FAR = 256, 2.0  # rows that a diagnosis looks at, and how many standard deviations it goes past them
 PARTS = ("activation", "network", "space", "flow", "kernel", "prior", "measurement", "likelihood")
+
+
+class FitWarning(UserWarning):
+    """A fit that one should not trust as it is."""
 
 
 class BaseBNN(BaseEstimator):
@@ -166,6 +173,13 @@ class BaseBNN(BaseEstimator):
         draws = self.predict_dist(X).sample(_key_of(random_state), n_samples)
         return np.asarray(draws)[..., 0] if draws.shape[-1] == 1 else np.asarray(draws)
 
+    def diagnose(self) -> Diagnostics:
+        """Is the fit sound? Verdicts in words, each with the knob to turn; a warning if something is wrong."""
+        check_is_fitted(self)
+        for finding in self.diagnostics_.complaints:
+            warnings.warn(f"{finding.name}: {finding.verdict} (try {finding.remedy})", FitWarning, stacklevel=2)
+        return self.diagnostics_
+
     def save(self, path: str | os.PathLike[str], force: bool = True) -> None:
         """Write the model to one file, which :func:`fpovi.load` reads; an existing one is replaced if ``force``."""
         check_is_fitted(self)
@@ -235,6 +249,16 @@ class BaseBNN(BaseEstimator):
         self.scales_, self.rows_ = jax.tree.map(np.asarray, scales), rows
         self.state_, self.history_ = done.state, done.history
         self.validation_scores_ = done.scores
+        self.diagnostics_ = self._look(key_hold, rows[0])
+
+    def _look(self, key: Key, x: NDArray[np.float64]) -> Diagnostics:
+        """Diagnose the fit at some training inputs, and at as many points well past them."""
+        at = x[np.asarray(jax.random.permutation(key, len(x)))[:MOST_LOOKED_AT]]
+        past = at + FAR * np.asarray(jax.random.normal(jax.random.fold_in(key, 1), at.shape), np.float64)
+        likelihood, params = self.spec_.likelihood, self.state_.params
+        has_noise = bool(jax.tree.leaves(params))
+        noise = float(np.mean(jax.vmap(likelihood.noise)(params))) if has_noise else None
+        return diagnose(self.history_, self._functions(at), self._functions(past), noise)
 
     def _settings(self) -> str:
         """What else a checkpoint depends on."""
