@@ -79,7 +79,8 @@ class Likelihood(NamedTuple):
     ``width(m)`` is the number of network outputs that ``m`` targets need, ``targets(k)`` how many ``k`` outputs predict
     (classes: one, however many outputs), and ``check(y, k)`` raises a ``ValueError`` for targets they cannot mean.
     ``noise(params)`` is the scalar worth plotting. With ``shared`` all particles keep the same params; ``discrete``
-    targets are whole numbers, ``classes`` their names.
+    targets are whole numbers, ``classes`` their names, and ``binary`` ones 0 or 1. ``normal`` says that given f, y is
+    Gaussian: ``mean`` and ``variance`` tell all.
     """
 
     init: Callable[[], PyTree]
@@ -97,6 +98,8 @@ class Likelihood(NamedTuple):
     shared: bool = False
     discrete: bool = False
     classes: bool = False
+    binary: bool = False
+    normal: bool = False
 
 
 class FunctionPrior(NamedTuple):
