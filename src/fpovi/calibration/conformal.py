@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpovi.calibration.rows import Array64, answer, class_probs, targets
+from fpovi.calibration.rows import Array64, answer, class_probs, mean_and_std, targets
 from fpovi.predictive import Predictive
 from fpovi.types import Numbers
 
@@ -91,7 +91,7 @@ def conformal(predictive: Predictive, y: Numbers, level: float = 0.9, score: Cla
 def _mean_and_std(predictive: Predictive) -> tuple[Array64, Array64]:
     if predictive.likelihood.classes or predictive.likelihood.binary:
         raise ValueError("predictive is for classes, but these were calibrated on numbers")
-    return answer(predictive, lambda p: (p.mean, p.std))
+    return answer(predictive, mean_and_std)
 
 
 def _single_target_probs(predictive: Predictive) -> Array64:

@@ -2,6 +2,7 @@
 r"""The continuous ranked probability score of a mixture over particles, :math:`\int (F(z) - 1[y \le z])^2\,dz`."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -66,7 +67,7 @@ def _gaussian(
         apart = jnp.mean(_distance(mean[:, None] - mean, variance[:, None] + variance), axis=(0, 1))
         return to_data - apart / 2
 
-    return jax.lax.map(one, (mean, std, y), batch_size=_rows_at_once(mean[0].size * f.shape[0]))
+    return _by_rows(one, (mean, std, y), mean[0].size * f.shape[0])
 
 
 def _distance(d: Array, variance: Array) -> Array:
@@ -85,7 +86,7 @@ def _sum(
     high: Float[Array, "B m"],
 ) -> Float[Array, "B m"]:
     """Over whole numbers from ``low`` to ``high``, a block of them at a time; outside, F is 0 or 1."""
-    length = min(_rows_at_once(f.size), 1024)
+    length = min(max(BLOCK // f.size, 1), 1024)
     block = jnp.arange(length, dtype=f.dtype)[:, None, None]
     cdf = jax.vmap(jax.vmap(likelihood.cdf, in_axes=(0, 0, None), axis_size=f.shape[0]), in_axes=(None, None, 0))
 
@@ -118,7 +119,7 @@ def _mesh(
         return points, jnp.concatenate([jnp.zeros_like(steps[:1]), jnp.cumsum(steps, axis=0)])
 
     rows = _moments(likelihood, params, f)
-    return jax.lax.map(one, rows, batch_size=_rows_at_once(len(reach) * rows[0][0].size * f.shape[0]))
+    return _by_rows(one, rows, len(reach) * rows[0][0].size * f.shape[0])
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -147,7 +148,7 @@ def _integral(
         return jnp.sum(width * weights * (missed**2).reshape(panels + 1, len(NODES), -1), axis=(0, 1))
 
     rows = (jnp.swapaxes(f, 0, 1), y, mesh, length)
-    return jax.lax.map(one, rows, batch_size=_rows_at_once(panels * len(NODES) * f[:, 0].size))
+    return _by_rows(one, rows, (panels + 1) * len(NODES) * f[:, 0].size)
 
 
 def _moments(
@@ -159,6 +160,15 @@ def _moments(
     return mean, jnp.sqrt(variance)
 
 
-def _rows_at_once(size: int) -> int:
-    """How many rows of ``size`` numbers fit a block."""
-    return max(1, BLOCK // size)
+def _by_rows(function: Callable[..., PyTree], rows: tuple[Array, ...], size: int) -> PyTree:
+    """``function`` of every row, which needs ``size`` numbers, as many rows at once as fit a block."""
+    count = len(rows[0])
+    blocks = -(-count // min(max(BLOCK // size, 1), count))
+    at_once = -(-count // blocks)
+
+    def cut(leaf: Array) -> Array:
+        padding = [(0, blocks * at_once - count)] + [(0, 0)] * (leaf.ndim - 1)
+        return jnp.pad(leaf, padding, "edge").reshape(blocks, at_once, *leaf.shape[1:])
+
+    done = jax.lax.map(jax.vmap(function), tuple(map(cut, rows)))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], done)

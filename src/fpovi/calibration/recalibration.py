@@ -30,7 +30,7 @@ def variance_scaling(predictive: Predictive, y: Numbers, sample_weight: Numbers 
     weight = row_weights(sample_weight, len(y))
 
     def loss(log_factor: float) -> float:
-        return float(answer(predictive, lambda p: _stretched_nll(p, jnp.asarray(y), jnp.asarray(weight), log_factor)))
+        return float(answer(predictive, _stretched_nll, y, weight, log_factor))
 
     # a mixture's NLL may have several valleys: look everywhere before going down
     grid = np.log(FACTORS)
@@ -43,7 +43,7 @@ def temperature_scaling(predictive: Predictive, y: Numbers, sample_weight: Numbe
     r"""The T for which classes with probability proportional to :math:`\bar p_k^{1/T}` have the lowest NLL.
 
     :math:`\bar p` is the mean over particles: pooled first, tempered then. Above 1 it softens, below 1 it sharpens.
-    It is sought between .01 and 100, and ends there when every held-out row is right; pass it to :func:`recalibrate`.
+    It is sought between .01 and 100, and is near .01 when every held-out row is right; pass it to :func:`recalibrate`.
     """
     labels_only(predictive, "temperature_scaling")
     y = targets(predictive, y).astype(np.int64)
@@ -68,7 +68,7 @@ def recalibrate(predictive: Predictive, factor: float) -> Predictive:
     if not (factor > 0 and np.isfinite(factor)):
         raise ValueError(f"factor={factor} must be positive and finite")
     if predictive.likelihood.classes or predictive.likelihood.binary:
-        return _temper(predictive, factor)
+        return _temper(predictive, jnp.asarray(factor, predictive.f.dtype))
     _stretchable(predictive, "recalibrate")
     return _stretch(predictive, jnp.asarray(factor, predictive.f.dtype))
 
@@ -80,6 +80,7 @@ def _stretchable(predictive: Predictive, name: str) -> None:
         raise ValueError(f"{name} is for targets that can be stretched, but these are counts: see conformal")
 
 
+@jax.jit
 def _log_class_probs(predictive: Predictive) -> Float[Array, "B m k"]:
     """Logarithms of the mixture's class probabilities, from those of the particles, so that none underflows."""
     f, likelihood = predictive.f, predictive.likelihood
@@ -93,7 +94,8 @@ def _log_class_probs(predictive: Predictive) -> Float[Array, "B m k"]:
     return jnp.stack([of(label) for label in range(2 if likelihood.binary else f.shape[-1])], axis=-1)
 
 
-def _temper(predictive: Predictive, temperature: float) -> Predictive:
+@jax.jit
+def _temper(predictive: Predictive, temperature: Float[Array, ""]) -> Predictive:
     logits = _log_class_probs(predictive) / temperature
     f = logits[..., 1] - logits[..., 0] if predictive.likelihood.binary else jax.nn.log_softmax(logits[:, 0])
     first = jax.tree.map(lambda leaf: leaf[:1], predictive.params)
@@ -107,6 +109,7 @@ def _stretched_nll(
     return -weight @ _stretch(predictive, jnp.exp(log_factor)).log_prob(y)
 
 
+@jax.jit
 def _stretch(predictive: Predictive, factor: Float[Array, ""]) -> Predictive:
     f, likelihood = predictive.f, predictive.likelihood
     means = jax.vmap(likelihood.mean, axis_size=f.shape[0])(predictive.params, f)

@@ -12,6 +12,7 @@ from fpovi.calibration.rows import (
     Array64,
     answer,
     average,
+    cdf,
     class_probs,
     labels_only,
     numbers_only,
@@ -94,11 +95,11 @@ def pit(predictive: Predictive, y: Numbers, key: Key | None = None) -> Array64:
     """
     numbers_only(predictive, "pit")
     y = targets(predictive, y)
-    upper: Array64 = answer(predictive, lambda p: p.cdf(y))
+    upper: Array64 = answer(predictive, cdf, y)
     if not predictive.likelihood.discrete:
         return upper
     if key is None:
         raise ValueError("key=None, but for whole numbers the transform is random: give a key")
-    lower = answer(predictive, lambda p: p.cdf(y - 1))
+    lower = answer(predictive, cdf, y - 1)
     share = answer(predictive, lambda p: jax.random.uniform(key, y.shape, jnp.float64))
     return lower + share * (upper - lower)

@@ -15,11 +15,18 @@ from fpovi.types import Numbers
 Array64 = NDArray[np.float64]
 
 
-def answer(predictive: Predictive, question: Callable[[Predictive], Any]) -> Any:
-    """``question(predictive)`` worked out in float64, as NumPy: scores are differences of numbers that are close."""
+# questions compiled once for every shape, not one operation at a time
+mean = jax.jit(lambda predictive: predictive.mean)
+mean_and_std = jax.jit(lambda predictive: (predictive.mean, predictive.std))
+log_prob = jax.jit(lambda predictive, y: predictive.log_prob(y))
+cdf = jax.jit(lambda predictive, y: predictive.cdf(y))
+
+
+def answer(predictive: Predictive, question: Callable[..., Any], *args: Any) -> Any:
+    """``question(predictive, *args)`` worked out in float64, as NumPy: what is close to 0 or 1 keeps its digits."""
     with jax.enable_x64(True):
-        wide = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), predictive)
-        return jax.tree.map(np.asarray, question(wide))
+        wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), predictive)
+        return jax.tree.map(np.asarray, question(jax.tree.map(jnp.asarray, wide), *args))
 
 
 def targets(predictive: Predictive, y: Numbers) -> NDArray[Any]:
@@ -74,5 +81,5 @@ def average(values: NDArray[Any], sample_weight: Numbers | None) -> float:
 
 def class_probs(predictive: Predictive) -> Array64:
     """Probabilities ``(B, m, k)`` of the classes of every target; for 0 or 1, k is 2."""
-    mean = answer(predictive, lambda p: p.mean)
-    return mean[:, None, :] if predictive.likelihood.classes else np.stack([1 - mean, mean], axis=-1)
+    probs = answer(predictive, mean)
+    return probs[:, None, :] if predictive.likelihood.classes else np.stack([1 - probs, probs], axis=-1)

@@ -8,7 +8,17 @@ Rows count by ``sample_weight``, alike by default; several targets are averaged,
 import numpy as np
 from scipy.stats import rankdata
 
-from fpovi.calibration.rows import answer, average, class_probs, labels_only, numbers_only, row_weights, targets
+from fpovi.calibration.rows import (
+    answer,
+    average,
+    class_probs,
+    labels_only,
+    log_prob,
+    mean,
+    numbers_only,
+    row_weights,
+    targets,
+)
 from fpovi.predictive import Predictive
 from fpovi.types import Numbers
 
@@ -16,14 +26,14 @@ from fpovi.types import Numbers
 def nll(predictive: Predictive, y: Numbers, sample_weight: Numbers | None = None) -> float:
     r""":math:`-\log \frac1n \sum_i p(y \mid f_i)` in nats, the mean over rows; a row's targets are taken together."""
     y = targets(predictive, y)
-    return average(-answer(predictive, lambda p: p.log_prob(y)), sample_weight)
+    return average(-answer(predictive, log_prob, y), sample_weight)
 
 
 def rmse(predictive: Predictive, y: Numbers, sample_weight: Numbers | None = None) -> float:
     """The root of the mean squared error of ``predictive.mean``, target by target, and the mean of these."""
     numbers_only(predictive, "rmse")
     y = targets(predictive, y)
-    squared = (answer(predictive, lambda p: p.mean) - y) ** 2
+    squared = (answer(predictive, mean) - y) ** 2
     return float(np.mean(np.sqrt(row_weights(sample_weight, len(y)) @ squared)))
 
 

@@ -26,10 +26,8 @@ def reliability_diagram(axes: Axes, found: Reliability, colour: str = FUNCTION_S
     axes.set(xlabel="confidence", ylabel="accuracy")
 
 
-def pit_histogram(
-    axes: Axes, values: ArrayLike, bins: int = 10, level: float = 0.95, colour: str = FUNCTION_SPACE
-) -> None:
-    """The transform's histogram; if uniform, each bar ends in the grey binomial band with probability ``level``.
+def pit_histogram(axes: Axes, values: ArrayLike, bins: int = 10, colour: str = FUNCTION_SPACE) -> None:
+    """The transform's histogram; if uniform, a bar ends in the grey binomial band with probability 95 %.
 
     A hump says that predictions are too wide, a valley too narrow, a slope biased.
     """
@@ -37,7 +35,7 @@ def pit_histogram(
     if values.size == 0 or not np.all((values >= 0) & (values <= 1)):
         raise ValueError(f"values has {values.size} entries: at least one is needed, all between 0 and 1")
     counts, edges = np.histogram(values, bins, (0, 1))
-    low, high = _binomial_band(values.size, np.full(1, 1 / bins), level) * bins
+    low, high = _binomial_band(values.size, np.full(1, 1 / bins)) * bins
     axes.bar(edges[:-1], counts * bins / values.size, 1 / bins, align="edge", color=colour, alpha=0.55,
              edgecolor="white", linewidth=1)  # fmt: skip
     axes.axhspan(low[0], high[0], color=MUTED, alpha=0.3, linewidth=0, zorder=2)
@@ -49,18 +47,17 @@ def coverage_curve(
     axes: Axes,
     levels: ArrayLike,
     observed: ArrayLike,
-    rows: int,
-    level: float = 0.95,
+    rows: int | None = None,
     label: str | None = None,
     colour: str = FUNCTION_SPACE,
 ) -> None:
-    """Observed beside nominal coverage; the band is where ``rows`` of a perfect model would end up, level by level."""
+    """Observed beside nominal coverage; with ``rows``, a band that holds a perfect model 95 % of the time."""
     levels, observed = np.asarray(levels, float), np.asarray(observed, float)
     if levels.shape != observed.shape or levels.ndim != 1:
         raise ValueError(f"levels has shape {levels.shape} and observed {observed.shape}, but both need the same one")
-    fine = np.linspace(0, 1, 201)
-    low, high = _binomial_band(rows, fine, level)
-    axes.fill_between(fine, low, high, color=MUTED, alpha=0.22, linewidth=0)
+    if rows is not None:
+        at = np.concatenate([[0], np.sort(levels), [1]])
+        axes.fill_between(at, *_binomial_band(rows, at), color=MUTED, alpha=0.22, linewidth=0)
     _diagonal(axes)
     axes.plot(levels, observed, "o-", color=colour, linewidth=1.6, markersize=4.5, markeredgecolor="white",
               markeredgewidth=0.6, label=label, clip_on=False)  # fmt: skip
@@ -99,9 +96,9 @@ def ood_histogram(axes: Axes, score_in: ArrayLike, score_out: ArrayLike, bins: i
     axes.set(xlabel="score", ylabel="density", xlim=(edges[0], edges[-1]))
 
 
-def _binomial_band(rows: int, shares: NDArray[np.float64], level: float) -> NDArray[np.float64]:
-    """Lower and upper frequency, of ``rows`` trials, that hold ``level`` of the binomial law for each share."""
-    return binom.ppf([[(1 - level) / 2], [(1 + level) / 2]], rows, shares) / rows
+def _binomial_band(rows: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lower and upper frequency, of ``rows`` trials, that hold 95 % of the binomial law for each share."""
+    return np.clip(binom.ppf([[0.025], [0.975]], rows, shares) / rows, 0, 1)  # ppf of a share of 0 starts at −1
 
 
 def _line_width(rows: int) -> float:
