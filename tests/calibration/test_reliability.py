@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frequencies beside probabilities, where the truth is known."""
 
-import equinox as eqx
-import jax
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 from sklearn.calibration import calibration_curve
 
 from fpovi.calibration import coverage, ece, pit, reliability, sharpness
@@ -79,30 +77,31 @@ def test_bins_must_be_some():
         reliability(classes(np.eye(2)), [0, 1], bins=0)
 
 
+RHO = np.array([-2.0, -1.0, 0.0, 1.0])
+# a model, how to draw a row's y from one of its particles, and parameters
 MODELS = {
-    "gaussian": (MADE["gaussian"], 1, np.array([-2.0, -1.0, 0.0, 1.0])),
-    "student_t": (STUDENT_T, 1, ()),
-    "heteroscedastic": (MADE["heteroscedastic"], 2, ()),
-    "poisson": (MADE["poisson"], 1, ()),
-    "bernoulli": (MADE["bernoulli"], 1, ()),
+    "gaussian": (MADE["gaussian"], lambda rng, f, noise: rng.normal(f, noise), RHO),
+    "student_t": (STUDENT_T, lambda rng, f, noise: f + 0.5 * rng.standard_t(4, size=f.shape), ()),
+    "poisson": (MADE["poisson"], lambda rng, f, noise: rng.poisson(np.exp(f)), ()),
+    "bernoulli": (MADE["bernoulli"], lambda rng, f, noise: rng.uniform(size=f.shape) < special.expit(f), ()),
 }
+
+
+def drawn(name):
+    """A predictive mixture and a draw from it, every row from a particle of its own."""
+    likelihood, draw, params = MODELS[name]
+    rng, f = np.random.default_rng(3), logits()
+    which = rng.integers(0, PARTICLES, ROWS)
+    return predictive(likelihood, f, params), draw(rng, f[which, np.arange(ROWS)], np.log1p(np.exp(RHO))[which, None])
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_transform_of_a_right_model_is_uniform(name, key):
-    """Each row's y is drawn from its own mixture; fixed keys, and a right model fails at 1e-3 for one key in 1000."""
-    likelihood, outputs, params = MODELS[name]
-    ours = predictive(likelihood, logits(outputs=outputs), params)
-    y = np.asarray(independent_draws(ours, key))
-    got = pit(ours, y, jax.random.key(7) if likelihood.discrete else None)
+    """Fixed seeds; a right model fails at 1e-3 for one seed in 1000."""
+    ours, y = drawn(name)
+    got = pit(ours, y, key if ours.likelihood.discrete else None)
     assert got.shape == (ROWS, 1)
     assert stats.kstest(got[:, 0], "uniform").pvalue > 1e-3
-
-
-def independent_draws(ours, key):
-    """A draw for every row from a particle of its own: a sample proper shares one among all rows."""
-    row = lambda key, f: eqx.tree_at(lambda p: p.f, ours, f[:, None]).sample(key, 1)[0, 0]  # noqa: E731
-    return jax.jit(jax.vmap(row, in_axes=(0, 1)))(jax.random.split(key, ROWS), ours.f)
 
 
 def test_transform_is_the_cdf():
@@ -121,17 +120,17 @@ def test_transform_of_counts_lies_within_its_step(key):
         pit(ours, y)
 
 
-def test_coverage_and_width_of_a_right_model(key):
-    likelihood, outputs, params = MODELS["gaussian"]
-    ours = predictive(likelihood, logits(outputs=outputs), params, -7.0, 3.0)
+def test_coverage_of_a_right_model():
+    ours, y = drawn("gaussian")
     levels = np.array([0.5, 0.9])
-    y = independent_draws(ours, key)
     # five standard errors of a frequency
     np.testing.assert_array_less(np.abs(coverage(ours, y, levels) - levels), 5 * np.sqrt(levels * (1 - levels) / ROWS))
-    low, high = ours.interval(0.9)
-    assert sharpness(ours, 0.9) == pytest.approx(float(np.mean(high - low)), rel=1e-5)  # float32
-    one = predictive(likelihood, logits()[:1], np.zeros(1))
-    assert sharpness(one, 0.9) == pytest.approx(2 * stats.norm.ppf(0.95) * np.log(2), rel=1e-6)  # softplus(0) = log 2
+
+
+def test_width_of_a_normal_interval():
+    ours = predictive(MADE["gaussian"], np.tile(logits()[:1], (PARTICLES, 1, 1)), np.zeros(PARTICLES), -7.0, 3.0)
+    expected = 3 * 2 * stats.norm.ppf(0.95) * np.log(2)  # softplus(0) = log 2
+    assert sharpness(ours, 0.9) == pytest.approx(expected, rel=1e-6)  # float32
 
 
 def test_coverage_counts_ends_and_weights():
