@@ -99,14 +99,14 @@ def test_strangeness_by_hand():
 def test_sets_grow_where_the_model_is_unsure_and_are_never_empty():
     probs = np.array([[0.98, 0.01, 0.01], [0.4, 0.35, 0.25]])
     cal = classes(np.log(np.array([[0.5, 0.3, 0.2]] * 9))[None])
-    found = conformal(cal, [0] * 8 + [1], 0.9)  # threshold .5 + .3
+    found = conformal(cal, [0] * 8 + [1], 0.9, aps)  # threshold .5 + .3
     assert found.threshold == pytest.approx([0.8], rel=1e-6)
     np.testing.assert_array_equal(found.sets(classes(np.log(probs)[None])), [[1, 0, 0], [1, 1, 0]])
 
 
 def test_yes_or_no_has_sets():
     ours = predictive(MADE["bernoulli"], np.array([3.0, 0.0, -3.0] * 3)[None, :, None])
-    sets = conformal(ours, [1, 1, 0] * 3, 0.9, lac).sets(ours)
+    sets = conformal(ours, [1, 1, 0] * 3, 0.9).sets(ours)
     np.testing.assert_array_equal(sets[:3], [[0, 1], [1, 1], [1, 0]])
     several = predictive(MADE["bernoulli"], jnp.zeros((1, 9, 2)))
     with pytest.raises(ValueError, match="predictive has 2 targets, but sets are for one"):

@@ -19,8 +19,8 @@ ROUNDING = 1e-9
 def aps(probs: Array64) -> Array64:
     """How strange each class is: its probability and that of all before it, the most probable first.
 
-    Sets grow where the model is unsure. Romano, Sesia and Candès (2020), "Classification with valid and adaptive
-    coverage", without randomisation; ties stand in the order of the classes.
+    Sets grow where the model is unsure, and are larger on average than those of :func:`lac`. Romano, Sesia and Candès
+    (2020), "Classification with valid and adaptive coverage", without randomisation; ties in the order of classes.
 
     >>> aps(np.array([[0.25, 0.5, 0.25]]))
     array([[0.75, 0.5 , 1.  ]])
@@ -65,12 +65,12 @@ class Conformal(NamedTuple):
         return (self.score(probs) <= self.threshold) | (probs == probs.max(axis=-1, keepdims=True))
 
 
-def conformal(predictive: Predictive, y: Numbers, level: float = 0.9, score: ClassScore = aps) -> Conformal:
+def conformal(predictive: Predictive, y: Numbers, level: float = 0.9, score: ClassScore = lac) -> Conformal:
     r"""Calibrate on n held-out rows, used for nothing else, so that new rows are covered with probability ``level``.
 
     The threshold is the :math:`\lceil (n+1)\,\text{level} \rceil`-th smallest of the rows' strangeness, which is
-    :math:`|y - \text{mean}|/\text{std}` for numbers and counts, target by target, and ``score`` (:func:`aps`,
-    :func:`lac` or any function of the probabilities) for classes and a single 0-or-1 target. Coverage is on average
+    :math:`|y - \text{mean}|/\text{std}` for numbers and counts, target by target, and ``score`` (:func:`lac`,
+    :func:`aps` or any function of the probabilities) for classes and a single 0-or-1 target. Coverage is on average
     over rows (marginal), for each target on its own; given these calibration rows it follows the law
     :math:`\mathrm{Beta}(j, n + 1 - j)`, where j is the rank above.
     """

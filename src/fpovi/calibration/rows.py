@@ -25,8 +25,8 @@ cdf = jax.jit(lambda predictive, y: predictive.cdf(y))
 def answer(predictive: Predictive, question: Callable[..., Any], *args: Any) -> Any:
     """``question(predictive, *args)`` worked out in float64, as NumPy: what is close to 0 or 1 keeps its digits."""
     with jax.enable_x64(True):
-        wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), predictive)
-        return jax.tree.map(np.asarray, question(jax.tree.map(jnp.asarray, wide), *args))
+        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), predictive)
+        return jax.tree.map(np.asarray, question(wide, *args))
 
 
 def targets(predictive: Predictive, y: Numbers) -> NDArray[Any]:

@@ -19,9 +19,10 @@ def reliability_diagram(axes: Axes, found: Reliability, colour: str = FUNCTION_S
     confidence, accuracy, share = (values[filled] for values in (found.confidence, found.accuracy, found.share))
     _diagonal(axes)
     axes.vlines(confidence, confidence, accuracy, color=colour, alpha=0.35, linewidth=2)
-    axes.scatter(confidence, accuracy, s=12 + 300 * share, color=colour, edgecolor="white", linewidth=0.7, zorder=3)
+    axes.scatter(confidence, accuracy, s=12 + 300 * share, color=colour, edgecolor="white", linewidth=0.7, zorder=3,
+                 clip_on=False)  # fmt: skip
     error = np.sum(share * np.abs(accuracy - confidence))
-    _note(axes, f"ECE {error:.3f}")
+    axes.text(0.96, 0.04, f"ECE {error:.3f}", transform=axes.transAxes, ha="right")
     _unit_square(axes)
     axes.set(xlabel="confidence", ylabel="accuracy")
 
@@ -36,11 +37,14 @@ def pit_histogram(axes: Axes, values: ArrayLike, bins: int = 10, colour: str = F
         raise ValueError(f"values has {values.size} entries: at least one is needed, all between 0 and 1")
     counts, edges = np.histogram(values, bins, (0, 1))
     low, high = _binomial_band(values.size, np.full(1, 1 / bins)) * bins
-    axes.bar(edges[:-1], counts * bins / values.size, 1 / bins, align="edge", color=colour, alpha=0.55,
-             edgecolor="white", linewidth=1)  # fmt: skip
-    axes.axhspan(low[0], high[0], color=MUTED, alpha=0.3, linewidth=0, zorder=2)
+    heights = counts * bins / values.size
+    axes.bar(edges[:-1], heights, 1 / bins, align="edge", color=colour, alpha=0.55, edgecolor="white", linewidth=1)
+    axes.axhspan(low[0], high[0], color=MUTED, alpha=0.25, linewidth=0, zorder=0)
+    for edge in (low[0], high[0]):
+        axes.axhline(edge, color=MUTED, linewidth=0.8)
     axes.axhline(1, color=TRUTH, linewidth=1.1, linestyle=DASHED)
-    axes.set(xlim=(0, 1), xlabel="probability integral transform", ylabel="density")
+    top = 1.1 * max(heights.max(), high[0])
+    axes.set(xlim=(0, 1), ylim=(0, top), xlabel="probability integral transform", ylabel="density")
 
 
 def coverage_curve(
@@ -92,8 +96,9 @@ def ood_histogram(axes: Axes, score_in: ArrayLike, score_out: ArrayLike, bins: i
     for scores, colour, label in ((inside, FUNCTION_SPACE, "inside"), (outside, WEIGHT_SPACE, "outside")):
         axes.hist(scores, edges, density=True, color=colour, alpha=0.3, linewidth=0)
         axes.hist(scores, edges, density=True, color=colour, linewidth=1.4, histtype="step", label=label)
-    axes.legend(title=f"AUROC {area:.3f}", loc="upper right", fontsize=9)
-    axes.set(xlabel="score", ylabel="density", xlim=(edges[0], edges[-1]))
+    room = 1.35 * axes.get_ylim()[1]  # for the legend: either heap may be the tall one
+    axes.set(xlabel="score", ylabel="density", xlim=(edges[0], edges[-1]), ylim=(0, room))
+    axes.legend(title=f"AUROC {area:.3f}", loc="upper center", ncols=2, fontsize=9)
 
 
 def _binomial_band(rows: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -114,7 +119,3 @@ def _unit_square(axes: Axes) -> None:
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(PercentFormatter(1))
-
-
-def _note(axes: Axes, text: str) -> None:
-    axes.text(0.04, 0.96, text, transform=axes.transAxes, va="top")
