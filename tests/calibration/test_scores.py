@@ -59,9 +59,10 @@ def test_nll_keeps_its_digits_far_from_zero():
 @pytest.mark.parametrize("name", MADE)
 def test_evaluate_tells_the_scores_that_fit(name):
     likelihood = MADE[name]
-    f = likelihood.canonical(np.float32(values(2 if name == "categorical" else likelihood.width(1))))
+    f = likelihood.canonical(np.float32(values(likelihood.width(2))))
     params = jax.tree.map(lambda leaf: np.full(PARTICLES, leaf), likelihood.init())
-    found = evaluate(predictive(likelihood, f, params), [0, 1, 1])
+    y = np.array([[0, 1], [1, 1], [1, 0]])
+    found = evaluate(predictive(likelihood, f, params), y[:, :1] if name == "categorical" else y)
     labels = name in ("categorical", "bernoulli")
     expected = ["nll", "accuracy", "brier", "ece"] if labels else ["nll", "rmse", "crps", "coverage_95", "width_95"]
     assert list(found) == expected
