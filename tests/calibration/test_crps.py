@@ -10,7 +10,7 @@ import scoringrules
 from scipy import integrate, stats
 
 from fpovi.calibration import crps, crps_rows
-from fpovi.likelihoods import gaussian
+from fpovi.likelihoods import gaussian, student_t
 from mixtures import MADE, PARTICLES, ROWS, mixture, predictive, values
 
 # shapes and likelihoods are the same wherever they can be: each new one is compiled anew
@@ -58,10 +58,12 @@ def test_rows_in_blocks_are_the_same_rows(monkeypatch):
     np.testing.assert_allclose(blocks, whole, rtol=1e-12)  # float64
 
 
-def test_student_t_equals_the_closed_form():
+@pytest.mark.parametrize("df", [4.0, 2.1])  # at 2.1 the standard deviation is five times the noise scale
+def test_student_t_equals_the_closed_form(df):
+    likelihood = STUDENT_T if df == 4.0 else student_t(df)
     f, y = values(2)[0], np.array([[-50.0, 0.0], [0.0, 9.0], [0.3, -0.3]])
-    expected = scoringrules.crps_t(y, 4.0, f, 0.25)
-    got = crps_rows(alike(STUDENT_T, f, np.full(PARTICLES, np.log(np.expm1(0.25)))), y)
+    expected = scoringrules.crps_t(y, df, f, 0.25)
+    got = crps_rows(alike(likelihood, f, np.full(PARTICLES, np.log(np.expm1(0.25)))), y)
     np.testing.assert_allclose(got, expected, rtol=1e-6)  # stated: 1e-6 standard deviations, and float32 noise
 
 
