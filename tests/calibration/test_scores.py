@@ -104,6 +104,13 @@ def test_bad_targets_are_turned_away(score, y, said):
         getattr(calibration, score)(mixture()[0], y)
 
 
+@pytest.mark.parametrize("name", ["gaussian", "student_t", "poisson"])
+def test_particles_that_are_no_numbers_are_turned_away(name):
+    params = np.zeros(PARTICLES) if name != "poisson" else ()
+    with pytest.raises(ValueError, match="predictive holds values that are not finite"):
+        evaluate(predictive(MADE[name], np.full((PARTICLES, ROWS, 1), np.nan), params), np.zeros(ROWS))
+
+
 def test_no_rows_have_no_score():
     with pytest.raises(ValueError, match="y is empty, but at least one row is needed"):
         evaluate(predictive(MADE["gaussian"], np.zeros((2, 0, 1)), np.zeros(2)), [])

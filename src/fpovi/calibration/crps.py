@@ -16,7 +16,7 @@ from fpovi.predictive import Predictive
 from fpovi.types import Likelihood, Numbers, PyTree
 
 BLOCK = 2**20  # numbers held at once
-REACH = 100.0  # standard deviations from a particle's mean; beyond, F(1 − F) < REACH⁻² adds less than 1e-6 of them
+REACH = 100.0  # standard deviations from a particle's mean; beyond, F² < REACH⁻⁴ (Cantelli), less than 1e-6 in all
 SPACING = 2.0  # length of a panel, in local scales of the sharpest particle
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 NEGLIGIBLE = 1e-12

@@ -44,6 +44,9 @@ def targets(predictive: Predictive, y: Numbers) -> NDArray[Any]:
     missing = np.sum(~np.isfinite(y))
     if missing:
         raise ValueError(f"y has {missing} values that are not finite: leave those rows out")
+    f = np.asarray(predictive.f)  # the logarithm of a class's probability may be −∞
+    if np.any(np.isnan(f) if predictive.likelihood.discrete else ~np.isfinite(f)):
+        raise ValueError("predictive holds values that are not finite: the particles or the inputs are not")
     y = y.astype(np.int64) if y.dtype.kind in "biu" else y.astype(np.float64)
     predictive.likelihood.check(y, num_outputs)
     return y if predictive.likelihood.classes else y.astype(np.float64)
