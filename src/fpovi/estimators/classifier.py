@@ -75,7 +75,8 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        likeliest = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likeliest]
 
     def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
         if not likelihood.classes:
