@@ -4,7 +4,7 @@
 import os
 import re
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -119,7 +119,7 @@ class BaseBNN(BaseEstimator):
     def _target_from_json(self, fields: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
         """Learn from a table X ``(N, d)`` and targets y, one weight per row optional.
 
         X may be a data frame with numbers, categories, dates and missing values. A row of weight 2 counts like that
@@ -143,7 +143,7 @@ class BaseBNN(BaseEstimator):
         self._train(key_start, key_run, key_hold, spec, scales, rows)
         return self
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
         """Go on learning with more rows: what was learned stays the start, and all rows so far count.
 
         Scaling, categories and the prior's scales stay those of the first rows.
