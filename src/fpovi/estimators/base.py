@@ -2,6 +2,7 @@
 """What regressors and classifiers share: read a table, wire the parts, run, keep, and say what is known."""
 
 import os
+import re
 import warnings
 from typing import Any
 
@@ -124,6 +125,8 @@ class BaseBNN(BaseEstimator):
         X may be a data frame with numbers, categories, dates and missing values. A row of weight 2 counts like that
         row twice.
         """
+        if self.checkpoint is not None and self.random_state is None:
+            raise ValueError("checkpoint needs a random_state, such as 0: no fit can go on with other random numbers")
         X, weight = self._check_rows(X, y, sample_weight, reset=True)
         likelihood = choose_likelihood(self.likelihood)
         targets = self._learn_target(y, weight, likelihood)
@@ -163,10 +166,13 @@ class BaseBNN(BaseEstimator):
 
     def predict_dist(self, X: Any) -> Predictive:
         """What is known about the targets of the rows of X, in their own units: see :class:`~fpovi.Predictive`."""
-        check_is_fitted(self)
-        shift, scale = (jnp.asarray(unit, jnp.float32) for unit in self._units())
+        return self._predictive(X, *self._units())
+
+    def _predictive(self, X: Any, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Predictive:
+        check_is_fitted(self, "state_")
+        units = (jnp.asarray(unit, jnp.float32) for unit in (shift, scale))
         params = jax.tree.map(jnp.asarray, self.state_.params)
-        return Predictive(self.spec_.likelihood, jnp.asarray(self._functions(self._encode(X))), params, shift, scale)
+        return Predictive(self.spec_.likelihood, jnp.asarray(self._functions(self._encode(X))), params, *units)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draws of all targets together: ``(n_samples, N)`` or ``(n_samples, N, m)``, each one coherent function."""
@@ -175,24 +181,22 @@ class BaseBNN(BaseEstimator):
 
     def diagnose(self) -> Diagnostics:
         """Is the fit sound? Verdicts in words, each with the knob to turn; a warning if something is wrong."""
-        check_is_fitted(self)
+        check_is_fitted(self, "state_")
         for finding in self.diagnostics_.complaints:
             warnings.warn(f"{finding.name}: {finding.verdict} (try {finding.remedy})", FitWarning, stacklevel=2)
         return self.diagnostics_
 
     def save(self, path: str | os.PathLike[str], force: bool = True) -> None:
         """Write the model to one file, which :func:`fpovi.load` reads; an existing one is replaced if ``force``."""
-        check_is_fitted(self)
+        check_is_fitted(self, "state_")
         write_model(self, path, force)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """X as given, names and number of columns noted or compared, and one finite weight per row."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        if issparse(X):
-            raise ValueError("X is sparse, but sparse input is not supported: use X.toarray()")
-        X = X if hasattr(X, "iloc") else _as_array(X)
+        given, X = X, _table(X)
+        validate_data(self, given, reset=reset, skip_check_array=True)
         check_consistent_length(X, y)
         rows = X.shape[0]
         if reset and rows < MIN_ROWS:
@@ -203,8 +207,9 @@ class BaseBNN(BaseEstimator):
         return X, weight
 
     def _encode(self, X: Any) -> Float[np.ndarray, "N d"]:
+        table = _table(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        return self.encoder_(X, unknown=self.unknown)
+        return self.encoder_(table, unknown=self.unknown)
 
     def _key(self) -> Key:
         return _key_of(self.random_state)
@@ -228,23 +233,26 @@ class BaseBNN(BaseEstimator):
         rows: tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]],
         earlier: State | None = None,
     ) -> None:
-        if isinstance(self.n_particles, bool) or not isinstance(self.n_particles, int) or self.n_particles < 1:
-            raise ValueError(f"n_particles={self.n_particles!r} must be a positive whole number")
+        n = self.n_particles
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"n_particles={n!r} must be a positive whole number")
         training, held = self._hold_out(key_hold, rows)
         count = len(training[0])
         size = defaults.rows_per_step(self.batch_size, count)
         steps = defaults.total_steps(self.max_epochs, count, size)
         dials = Dials(scales, jnp.asarray(defaults.peak_rate(self.learning_rate)), jnp.asarray(float(steps)))
-        state = start(spec, self.n_particles, dials, key_start)
+        state = start(spec, int(n), dials, key_start)
         if earlier is not None:
             state = state._replace(particles=earlier.particles, params=earlier.params, model=earlier.model)
         data = pad(_batch(*training), defaults.padded_rows(count))
         held_batch = None if held is None else pad(_batch(*held), defaults.padded_rows(len(held[0])))
+        # of a first fit only: run again, a program gets there at once, and from there takes the same way on
+        checkpoint = self.checkpoint if earlier is None else None
         done: Progressed = train(
             key_run, spec.recipe(dials), state, data, steps, batch_size=min(size, data.x.shape[0]),
-            chunk_size=min(defaults.CHUNK, steps), checkpoint=self.checkpoint, verbose=bool(self.verbose),
+            chunk_size=min(defaults.CHUNK, steps), checkpoint=checkpoint, verbose=bool(self.verbose),
             validate=None if held_batch is None else lambda state: _held_out_nll(spec, scales, state, held_batch),
-            fingerprint="" if self.checkpoint is None else fingerprint_of(self._settings(), data, dials, state),
+            fingerprint="" if checkpoint is None else fingerprint_of(self._settings(), data, held_batch, dials, state),
         )  # fmt: skip
         self.scales_, self.rows_ = jax.tree.map(np.asarray, scales), rows
         self.state_, self.history_ = done.state, done.history
@@ -261,9 +269,9 @@ class BaseBNN(BaseEstimator):
         return diagnose(self.history_, self._functions(at), self._functions(past), noise)
 
     def _settings(self) -> str:
-        """What else a checkpoint depends on."""
+        """What else a checkpoint depends on; where an object happens to lie in memory is left out."""
         settled = {name: value for name, value in self.get_params().items() if name not in ("verbose", "checkpoint")}
-        return repr(sorted(settled.items()))
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(sorted(settled.items())))
 
     def _hold_out(self, key: Key, rows: Any) -> tuple[Any, Any]:
         """Training rows and, for early stopping, validation rows."""
@@ -287,12 +295,18 @@ class BaseBNN(BaseEstimator):
         return np.concatenate(blocks, axis=1)
 
 
-def _as_array(X: Any) -> NDArray[Any]:
-    """Lists and the like as an array; words and numbers together stay what they are."""
-    array = np.asarray(X, object) if isinstance(X, list | tuple) else np.asarray(X)
-    if array.ndim == 0:
-        raise ValueError(f"X is {X!r}, but rows and columns (N, d) are needed")
-    return array
+def _table(X: Any) -> Any:
+    """A data frame as it is, all else as an array of rows and columns; words and numbers stay what they are."""
+    if issparse(X):
+        raise ValueError("X is sparse, but sparse input is not supported: use X.toarray()")
+    if not hasattr(X, "iloc"):
+        X = np.asarray(X, object) if isinstance(X, list | tuple) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"X has shape {X.shape}, but rows and columns (N, d) are needed. Reshape your data: "
+            "X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if it is a single row"
+        )
+    return X
 
 
 def _batch(x: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]) -> Batch:

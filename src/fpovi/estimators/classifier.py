@@ -87,7 +87,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         if len(classes) < 2:
             raise ValueError(f"y has one class only ({classes[0]!r}): at least two classes are needed")
         self.classes_ = classes
-        return self._encode_target(np.where(weight > 0, y, classes[0]) if y.dtype.kind != "O" else y)
+        return self._encode_target(np.where(weight > 0, y, classes[0]))
 
     def _encode_target(self, y: Any) -> NDArray[Any]:
         y = _labels(y)
@@ -108,20 +108,21 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         return None
 
     def _target_to_json(self) -> dict[str, Any]:
-        if self.classes_.dtype.kind not in "biufUO":
+        kind = self.classes_.dtype.kind
+        if kind not in "biufUO":
             raise ValueError(f"classes of type {self.classes_.dtype} cannot be kept in a file: use numbers or strings")
-        return {
-            "dtype": "U" if self.classes_.dtype.kind == "O" else self.classes_.dtype.str,
-            "classes": self.classes_.tolist(),
-        }
+        return {"dtype": "object" if kind == "O" else self.classes_.dtype.str, "classes": self.classes_.tolist()}
 
     def _target_from_json(self, fields: dict[str, Any]) -> None:
-        dtype = np.dtype(fields["dtype"])
-        if dtype.kind not in "biufU":
-            raise ValueError(f"classes of type {dtype} are not allowed")
-        self.classes_ = np.asarray(fields["classes"], dtype)
-        if self.classes_.ndim != 1 or not len(self.classes_) >= 2:
-            raise ValueError("its classes are not a list of at least two")
+        dtype, classes = np.dtype(fields["dtype"]), np.asarray(fields["classes"])
+        if classes.ndim != 1 or len(classes) < 2 or classes.dtype.kind not in "biufU":
+            raise ValueError("its classes are not a list of at least two numbers or strings")
+        if dtype.kind not in "biufUO" or (dtype.kind in "UO") != (classes.dtype.kind == "U"):
+            raise ValueError(f"its classes are not of type {dtype}")
+        # a string type says how long strings may be, which those at hand know better
+        self.classes_ = classes if dtype.kind == "U" else classes.astype(dtype)
+        if np.any(self.classes_[1:] <= self.classes_[:-1]) or len(classes) != self.sizes_[-1]:
+            raise ValueError("its classes are not in order, or not as many as its network has outputs")
 
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return np.zeros(()), np.ones(())

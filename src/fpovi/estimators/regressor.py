@@ -57,12 +57,13 @@ class BNNRegressor(RegressorMixin, BaseBNN):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of every row's target, and with ``return_std`` the standard deviation too."""
-        predictive = self.predict_dist(X)
-        mean = self._shaped(predictive.mean)
-        return (mean, self._shaped(predictive.std)) if return_std else mean
+        # to the target's units in float64: in float32, 1e9 and 1e9 + 1 are the same number
+        predictive = self._predictive(X, np.zeros(()), np.ones(()))
+        shift, scale = self._units()
+        mean = self._shaped(shift + scale * np.asarray(predictive.mean, np.float64))
+        return (mean, self._shaped(scale * np.asarray(predictive.std, np.float64))) if return_std else mean
 
-    def _shaped(self, values: Any) -> NDArray[np.float64]:
-        values = np.asarray(values, np.float64)
+    def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[:, 0] if self.single_target_ else values
 
     def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
@@ -100,6 +101,10 @@ class BNNRegressor(RegressorMixin, BaseBNN):
     def _target_from_json(self, fields: dict[str, Any]) -> None:
         self.single_target_ = bool(fields["single"])
         self.target_ = Standardiser.from_json({name: fields[name] for name in ("shift", "scale")})
+        targets = len(self.target_.shift)
+        outputs = self._num_outputs(targets, self.spec_.likelihood)
+        if outputs != self.sizes_[-1] or (self.single_target_ and targets > 1):
+            raise ValueError("its targets and its network do not fit together")
 
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self.target_.shift, self.target_.scale

@@ -53,10 +53,15 @@ def train(
         while so_far is None or not _is_over(so_far, steps):
             before = so_far or Progressed(state, blank_history(0), np.zeros(0), ())
             left = steps - int(before.state.step)
-            after = run(
-                key, recipe, before.state, data, min(chunk_size, left), batch_size=batch_size, chunk_size=chunk_size
-            )
-            so_far = _advance(before, after.state, after.history, validate)
+            try:
+                after = run(
+                    key, recipe, before.state, data, min(chunk_size, left), batch_size=batch_size, chunk_size=chunk_size
+                )
+                so_far = _advance(before, after.state, after.history, validate)
+            except KeyboardInterrupt:
+                if checkpoint is not None:
+                    _write(Path(checkpoint), before, fingerprint)
+                raise
             note = f"log-likelihood {float(np.mean(after.history.log_likelihood)):.3f}"
             bar.update(task, completed=int(so_far.state.step), note=note)
             due = time.monotonic() - written > SECONDS_BETWEEN_CHECKPOINTS or _is_over(so_far, steps)
@@ -109,9 +114,8 @@ def _resume(path: Path, state: State, fingerprint: str, validated: bool) -> Prog
         raise ValueError(
             f"checkpoint={str(path)!r} belongs to a fit of other data or settings: remove it or choose another path"
         )
-    looks = arrays[".scores"].shape if ".scores" in arrays else 0
-    history = blank_history(int(header["steps"]))
-    template: Any = Progressed(state, history, np.zeros(looks), state if validated else ())
+    looks, steps = (arrays[name].size if name in arrays else 0 for name in (".scores", ".history.noise"))
+    template: Any = Progressed(state, blank_history(steps), np.zeros(looks), state if validated else ())
     try:
         return restore_tree(template, arrays)
     except FileError as error:

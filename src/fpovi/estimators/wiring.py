@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 
@@ -132,7 +134,7 @@ def wire(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
         sizes=sizes,
         activation=_choose(ACTIVATIONS, parts["activation"], "activation"),
         network=network,
-        space=_choose({name: name for name in SPACES}, parts["space"], "space"),
+        space=lookup({name: name for name in SPACES}, parts["space"], "space"),
         flow=_choose(FLOWS, parts["flow"], "flow"),
         kernel=_kernel(parts["kernel"]),
         prior=_prior(parts["prior"], "nngp" if network is None else "moment_matched"),
@@ -142,7 +144,13 @@ def wire(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
 
 
 def _choose(table: Mapping[str, Any], part: Any, argument: str) -> Any:
-    return lookup(table, part, argument) if isinstance(part, str) else part
+    return lookup(table, part, argument) if isinstance(part, str) else _function(part, argument)
+
+
+def _function(part: Any, argument: str) -> Any:
+    if not callable(part):
+        raise ValueError(f"{argument} is a {type(part).__name__}, but a name or a function is needed")
+    return part
 
 
 # Parts are functions, and equal programs need identical ones: one object per name, however often it is asked for.
@@ -150,7 +158,11 @@ def _choose(table: Mapping[str, Any], part: Any, argument: str) -> Any:
 
 def choose_likelihood(likelihood: str | Likelihood) -> Likelihood:
     """By name or as it is."""
-    return _named_likelihood(likelihood) if isinstance(likelihood, str) else likelihood
+    if isinstance(likelihood, str):
+        return _named_likelihood(likelihood)
+    if not isinstance(likelihood, Likelihood):
+        raise ValueError(f"likelihood is a {type(likelihood).__name__}, but a name or an object of fpovi is needed")
+    return likelihood
 
 
 @lru_cache(maxsize=64)
@@ -160,7 +172,7 @@ def _named_likelihood(name: str) -> Likelihood:
 
 
 def _kernel(kernel: Any) -> Kernel:
-    return _named_kernel(kernel) if isinstance(kernel, str) else kernel
+    return _named_kernel(kernel) if isinstance(kernel, str) else _function(kernel, "kernel")
 
 
 @lru_cache(maxsize=64)
@@ -170,7 +182,7 @@ def _named_kernel(name: str) -> Kernel:
 
 
 def _measurement(measurement: Any) -> Measurement:
-    return _named_measurement(measurement) if isinstance(measurement, str) else measurement
+    return _named_measurement(measurement) if isinstance(measurement, str) else _function(measurement, "measurement")
 
 
 @lru_cache(maxsize=64)
@@ -190,37 +202,42 @@ class _Given:
 
 
 def _prior(prior: Any, automatic: str) -> PriorMaker:
-    if not isinstance(prior, str):
+    if isinstance(prior, FunctionPrior):
         return _Given(prior)
+    if not isinstance(prior, str):
+        raise ValueError(f"prior is a {type(prior).__name__}, but a name or an object of fpovi.priors is needed")
     if prior in PRIORS and prior not in PRIOR_MAKERS:
         raise ValueError(f"prior={prior!r} needs a covariance: give the object, fpovi.priors.{prior}(…)")
     return lookup({**PRIOR_MAKERS, "auto": PRIOR_MAKERS[automatic]}, prior, "prior")
 
 
-@lru_cache(maxsize=64)
 def _network(network: Any, features: int) -> Network | None:
     """A user's network: one of ours, a Flax module, or a function ``key -> Equinox module``."""
     if network is None or isinstance(network, Network):
         return network
+    if not callable(network) or isinstance(network, eqx.Module):
+        raise ValueError(
+            f"network is a {type(network).__name__}, but a Flax module, a function key -> Equinox module, or a "
+            "fpovi.Network is needed"
+        )
+    return _adapted(network, features)
+
+
+@lru_cache(maxsize=64)
+def _adapted(network: Any, features: int) -> Network:
     if any(base.__module__.startswith("flax.") for base in type(network).__mro__):
         return from_flax(network, jnp.zeros((1, features)))
-    if callable(network):
-        return from_equinox(network)
-    raise ValueError(
-        f"network is a {type(network).__name__}, but a Flax module, a function key -> Equinox module, or a "
-        "fpovi.Network is needed"
-    )
+    return from_equinox(network)
 
 
-def layer_sizes(features: int, hidden: int | Sequence[int], outputs: int) -> tuple[int, ...]:
+def layer_sizes(features: int, hidden: Any, outputs: int) -> tuple[int, ...]:
     """Inputs, hidden layers, outputs."""
-    try:
-        sizes = [hidden] if isinstance(hidden, int) else [int(size) for size in hidden]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"hidden_layer_sizes={hidden!r} must be whole numbers, such as (50,)") from error
+    sizes = list(hidden) if isinstance(hidden, Sequence | np.ndarray) else [hidden]
+    if not all(isinstance(size, int | np.integer) and not isinstance(size, bool) for size in sizes):
+        raise ValueError(f"hidden_layer_sizes={hidden!r} must be whole numbers, such as (50,)")
     if any(size < 1 for size in sizes):
         raise ValueError(f"hidden_layer_sizes={hidden!r} must be at least 1 each")
-    return (features, *sizes, outputs)
+    return (features, *map(int, sizes), outputs)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
