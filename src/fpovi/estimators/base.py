@@ -19,16 +19,18 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from fpovi.batches import make_batch, pad
 from fpovi.diagnostics import Diagnostics, diagnose
 from fpovi.estimators import defaults
-from fpovi.estimators.training import Progressed, fingerprint_of, train
-from fpovi.estimators.wiring import (
+from fpovi.estimators.phases import (
     Dials,
-    Spec,
-    choose_likelihood,
-    layer_sizes,
+    can_warm_up,
+    continue_from,
+    flow_recipe,
     outputs_of,
     start,
-    wire,
+    warm_recipe,
+    warm_start,
 )
+from fpovi.estimators.training import FLOW, WARM, Progressed, belongs_to, fingerprint_of, train
+from fpovi.estimators.wiring import Spec, choose_likelihood, layer_sizes, wire
 from fpovi.estimators.writing import write_model
 from fpovi.networks import fan_in_scales
 from fpovi.predictive import Predictive
@@ -55,7 +57,7 @@ class BaseBNN(BaseEstimator):
         activation: Any = "relu",
         *,
         n_particles: int = 20,
-        flow: Any = "svgd",
+        flow: Any = "gfsf",
         space: str = "function",
         kernel: Any = "auto",
         prior: Any = "auto",
@@ -239,20 +241,33 @@ class BaseBNN(BaseEstimator):
         training, held = self._hold_out(key_hold, rows)
         count = len(training[0])
         size = defaults.rows_per_step(self.batch_size, count)
-        steps = defaults.total_steps(self.max_epochs, count, size)
-        dials = Dials(scales, jnp.asarray(defaults.peak_rate(self.learning_rate)), jnp.asarray(float(steps)))
-        state = start(spec, int(n), dials, key_start)
-        if earlier is not None:
-            state = state._replace(particles=earlier.particles, params=earlier.params, model=earlier.model)
+        steps, rate = defaults.total_steps(self.max_epochs, count, size), defaults.peak_rate(self.learning_rate)
         data = pad(_batch(*training), defaults.padded_rows(count))
         held_batch = None if held is None else pad(_batch(*held), defaults.padded_rows(len(held[0])))
         # of a first fit only: run again, a program gets there at once, and from there takes the same way on
         checkpoint = self.checkpoint if earlier is None else None
+        fingerprint = "" if checkpoint is None else fingerprint_of(self._settings(), data, held_batch, scales)
+        options: dict[str, Any] = {"batch_size": min(size, data.x.shape[0]), "verbose": bool(self.verbose)}
+
+        if earlier is None and self.prior == "auto" and can_warm_up(spec) and steps > 1:
+            warm_steps = defaults.warm_steps(steps)
+            steps -= warm_steps
+            dials = _dials(scales, rate, warm_steps)
+            earlier = warm_start(spec, int(n), dials, key_start, _some(key_start, training))
+            if not belongs_to(checkpoint, fingerprint + FLOW):
+                earlier = train(
+                    jax.random.fold_in(key_run, 1), warm_recipe(spec, dials), earlier, data, warm_steps,
+                    checkpoint=checkpoint, fingerprint=fingerprint + WARM, label="warm-up", **options,
+                ).state  # fmt: skip
+            rate *= defaults.FLOW_RATE
+        dials = _dials(scales, rate, steps)
+        state = start(spec, int(n), dials, key_start)
+        if earlier is not None:
+            state = continue_from(spec, dials, key_start, earlier)
         done: Progressed = train(
-            key_run, spec.recipe(dials), state, data, steps, batch_size=min(size, data.x.shape[0]),
-            chunk_size=min(defaults.CHUNK, steps), checkpoint=checkpoint, verbose=bool(self.verbose),
+            key_run, flow_recipe(spec, dials), state, data, steps, checkpoint=checkpoint,
             validate=None if held_batch is None else lambda state: _held_out_nll(spec, scales, state, held_batch),
-            fingerprint="" if checkpoint is None else fingerprint_of(self._settings(), data, held_batch, dials, state),
+            fingerprint=fingerprint + FLOW, **options,
         )  # fmt: skip
         self.scales_, self.rows_ = jax.tree.map(np.asarray, scales), rows
         self.state_, self.history_ = done.state, done.history
@@ -307,6 +322,16 @@ def _table(X: Any) -> Any:
             "X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if it is a single row"
         )
     return X
+
+
+def _dials(scales: Scales, rate: float, steps: int) -> Dials:
+    return Dials(scales, jnp.asarray(rate), jnp.asarray(float(steps)))
+
+
+def _some(key: Key, rows: tuple[NDArray[Any], ...]) -> Batch:
+    """The rows that a start looks at: all of them, or as many at random as will do."""
+    chosen = np.sort(np.asarray(jax.random.permutation(key, len(rows[0])))[: defaults.MOST_ROWS_AT_START])
+    return pad(_batch(*(a[chosen] for a in rows)), defaults.padded_rows(len(chosen)))
 
 
 def _batch(x: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]) -> Batch:

@@ -32,7 +32,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         activation: Any = "relu",
         *,
         n_particles: int = 20,
-        flow: Any = "svgd",
+        flow: Any = "gfsf",
         space: str = "function",
         kernel: Any = "auto",
         prior: Any = "auto",

@@ -11,9 +11,9 @@ import numpy as np
 from fpovi.diagnostics import Diagnostics
 from fpovi.estimators.base import PARTS, BaseBNN
 from fpovi.estimators.classifier import BNNClassifier
+from fpovi.estimators.phases import Dials, start
 from fpovi.estimators.regressor import BNNRegressor
 from fpovi.estimators.training import blank_history
-from fpovi.estimators.wiring import Dials, start
 from fpovi.estimators.writing import KEPT
 from fpovi.networks import fan_in_scales
 from fpovi.persistence import FileError, read_file, restore_tree

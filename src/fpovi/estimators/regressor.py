@@ -20,7 +20,8 @@ class BNNRegressor(RegressorMixin, BaseBNN):
         hidden_layer_sizes: units of the hidden layers.
         activation: "relu", "erf", "tanh", "logistic", "gelu", "silu", "identity", or any elementwise JAX function.
         n_particles: how many networks stand for the posterior.
-        flow: how they move: "svgd", "gfsf", "w_sgld_b", "pi_sgld", or "ensemble" (no interaction).
+        flow: how they move: "gfsf", "svgd", "w_sgld_b", "pi_sgld", or "ensemble" (no interaction). Under "svgd" a
+            particle mostly follows the mean of all scores, and takes longer to explain what it alone gets wrong.
         space: compare particles as functions ("function") or as weights ("weight").
         kernel: "auto" (a wide Gaussian), "rbf", "imq", or an object of :mod:`fpovi.kernels`.
         prior: over functions. "auto" is the network's infinite-width limit with the scales that the evidence of the
