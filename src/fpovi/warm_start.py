@@ -19,6 +19,7 @@ def posterior_last_layer(
     noise: float | Float[Array, ""],
     n: int,
     weight: Float[Array, "B _"] | None = None,
+    refits: int = 0,
 ) -> PyTree:
     r"""n particles with hidden layers from the prior and, given those, the last layer from its exact posterior.
 
@@ -39,6 +40,8 @@ def posterior_last_layer(
         noise: σ.
         n: how many particles.
         weight: per row, or per row and target.
+        refits: how often to raise σ, particle by particle, to what the mean fit leaves unexplained. Random features of
+            a narrow network cannot follow data of very little noise; told to, they answer with huge weights.
     """
     architecture, activations = network.architecture, network.activations
     if architecture is None or activations is None or len(architecture.sizes) < 3:
@@ -54,7 +57,10 @@ def posterior_last_layer(
     shape = (x.shape[0], 1) if weight is None else weight.shape
     if shape not in ((x.shape[0], 1), y.shape):
         raise ValueError(f"weight has shape {shape}, but {(x.shape[0], 1)} or {y.shape} is needed")
-    precision = jnp.broadcast_to(jnp.ones((), x.dtype) if weight is None else weight, y.shape) / noise**2
+    if refits < 0:
+        raise ValueError(f"refits={refits} must not be negative")
+    weight = jnp.broadcast_to(jnp.ones((), x.dtype) if weight is None else weight, y.shape)
+    least = jnp.asarray(noise, x.dtype)
 
     def one(key: Key) -> PyTree:
         key_hidden, key_last = jax.random.split(key)
@@ -62,7 +68,7 @@ def posterior_last_layer(
         phi = activations(theta, (), x, True)[0][:, -(width + outputs) : -outputs]
         last = jnp.sqrt(scales.weight[-1] / width), jnp.sqrt(scales.bias[-1])
         design = jnp.concatenate([phi * last[0], jnp.full((x.shape[0], 1), last[1], phi.dtype)], axis=1)
-        z = _draw(design, y, precision, jax.random.normal(key_last, (width + 1, outputs), phi.dtype))
+        z = _draw(refits, design, y, weight, least, jax.random.normal(key_last, (width + 1, outputs), phi.dtype))
         # a Gaussian prior's gradient at 1 is −1/σ²
         unit = jax.tree.map(lambda g: (-1 / g) ** 0.5, jax.grad(network.log_prior)(jax.tree.map(jnp.ones_like, theta)))
         where = lambda theta: (theta.weights[-1], theta.biases[-1])  # noqa: E731
@@ -71,15 +77,22 @@ def posterior_last_layer(
     return jax.lax.map(one, jax.random.split(key, n))  # one at a time: all designs at once may not fit in memory
 
 
-@in_float64
-def _draw(
-    design: Float[Array, "B h"], y: Float[Array, "B k"], precision: Float[Array, "B k"], normal: Float[Array, "h k"]
-) -> Float[Array, "h k"]:
-    """:math:`P^{-1} A^T Λ y + P^{-1/2} ε`, target by target."""
+def _draw(refits: int, *args: Array) -> Float[Array, "h k"]:
+    """:math:`P^{-1} A^T Λ y + P^{-1/2} ε`, target by target, σ raised ``refits`` times before."""
 
-    def of_target(y: Array, precision: Array, normal: Array) -> Array:
-        weighted = design * precision[:, None]
-        factor = jnp.linalg.cholesky(jnp.eye(design.shape[1], dtype=design.dtype) + weighted.T @ design)
-        return cho_solve((factor, True), weighted.T @ y) + solve_triangular(factor, normal, lower=True, trans=1)
+    @in_float64
+    def draw(design: Array, y: Array, weight: Array, least: Array, normal: Array) -> Array:
+        def of_target(y: Array, weight: Array, normal: Array) -> Array:
+            noise = least
+            for attempt in range(refits + 1):
+                weighted = design * (weight / noise**2)[:, None]
+                factor = jnp.linalg.cholesky(jnp.eye(design.shape[1], dtype=design.dtype) + weighted.T @ design)
+                mean = cho_solve((factor, True), weighted.T @ y)
+                if attempt < refits:
+                    left = jnp.sum(weight * (y - design @ mean) ** 2) / jnp.maximum(jnp.sum(weight), 1e-12)
+                    noise = jnp.maximum(least, jnp.sqrt(left))
+            return mean + solve_triangular(factor, normal, lower=True, trans=1)
 
-    return jax.vmap(of_target, in_axes=1, out_axes=1)(y, precision, normal)
+        return jax.vmap(of_target, in_axes=1, out_axes=1)(y, weight, normal)
+
+    return draw(*args)

@@ -116,7 +116,7 @@ def warm_start(spec: Spec, n: int, dials: Dials, key: Key, data: Batch) -> State
     key_particles, key_state = jax.random.split(key)
     network = spec.build_network(dials.scales)
     noise = dials.scales.noise.astype(data.x.dtype)
-    particles = posterior_last_layer(key_particles, network, data.x, data.y, noise, n, data.weight)
+    particles = posterior_last_layer(key_particles, network, data.x, data.y, noise, n, data.weight, refits=2)
     state = warm_recipe(spec, dials).algorithm.init(key_state, n, particles)
     if not isinstance(state.params, Floored):
         return state

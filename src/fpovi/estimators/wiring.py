@@ -51,7 +51,7 @@ EXTRA_POINTS, NOISE_FLOOR = 20, 1e-3
 
 PriorMaker = Callable[[Network, Likelihood], FunctionPrior]
 PRIOR_MAKERS: dict[str, PriorMaker] = {
-    "nngp": lambda network, likelihood: nngp(network, centred=likelihood.classes),
+    "nngp": lambda network, likelihood: nngp(network, jitter=1e-3, centred=likelihood.classes),
     "width_aware": lambda network, likelihood: width_aware(network, centred=likelihood.classes),
     "moment_matched": lambda network, likelihood: moment_matched(network, canonical=_canonical(likelihood)),
     "ssge": lambda network, likelihood: ssge(network, canonical=_canonical(likelihood)),

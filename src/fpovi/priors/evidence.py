@@ -19,7 +19,7 @@ from fpovi.types import Architecture, Key, Numbers, Scalar, Scales
 Activation = Callable[[Array], Array]
 
 # Standard deviations of the log-normal hyperpriors, on standard deviations (not variances), and the typical noise.
-COMMON_SPREAD, FEATURE_SPREAD, LAYER_SPREAD, NOISE_SPREAD, TYPICAL_NOISE = 1.5, 1.5, 1.0, 2.0, 0.3
+COMMON_SPREAD, FEATURE_SPREAD, LAYER_SPREAD, NOISE_SPREAD, TYPICAL_NOISE = 1.5, 0.75, 1.0, 2.0, 0.3
 ROWS_PER_FEATURE = 10  # with fewer, the scales of single features are held closer to the common one
 LIMIT = 7.0  # no standard deviation leaves e^±7 of its hyperprior's centre
 
