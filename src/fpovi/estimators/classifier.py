@@ -78,6 +78,11 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         likeliest = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likeliest]
 
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+        """Draws of the classes of all rows together, ``(n_samples, N)``, each from one coherent function."""
+        places = super().sample_y(X, n_samples, random_state)
+        return self.classes_[places]
+
     def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
         if not likelihood.classes:
             raise ValueError('likelihood is for real targets: use BNNRegressor, or likelihood="categorical"')
