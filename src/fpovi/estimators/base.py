@@ -166,6 +166,7 @@ class BaseBNN(BaseEstimator):
 
     def predict_dist(self, X: Any) -> Predictive:
         """What is known about the targets of the rows of X, in their own units: see :class:`~fpovi.Predictive`."""
+        check_is_fitted(self, "state_")
         return self._predictive(X, *self._units())
 
     def _predictive(self, X: Any, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Predictive:
@@ -200,7 +201,7 @@ class BaseBNN(BaseEstimator):
         check_consistent_length(X, y)
         rows = X.shape[0]
         if reset and rows < MIN_ROWS:
-            raise ValueError(f"X has n_samples=1 row, but at least {MIN_ROWS} are needed to learn from")
+            raise ValueError(f"X has n_samples={rows} rows, but at least {MIN_ROWS} are needed to learn from")
         weight = _check_sample_weight(sample_weight, np.zeros((rows, 1)), dtype=np.float64, ensure_non_negative=True)
         if np.sum(weight > 0) < (MIN_ROWS if reset else 1):
             raise ValueError(f"sample_weight leaves {np.sum(weight > 0)} rows, but at least {MIN_ROWS} are needed")
