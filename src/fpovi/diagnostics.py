@@ -65,7 +65,7 @@ class Diagnostics(NamedTuple):
                 )
                 for one in fields
             ]
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"diagnostics are not a list of findings: {error}") from error
         return cls(tuple(findings))
 

@@ -168,6 +168,7 @@ class BaseBNN(BaseEstimator):
 
     def predict_dist(self, X: Any) -> Predictive:
         """What is known about the targets of the rows of X, in their own units: see :class:`~fpovi.Predictive`."""
+        check_is_fitted(self, "state_")
         return self._predictive(X, *self._units())
 
     def _predictive(self, X: Any, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Predictive:
@@ -202,7 +203,7 @@ class BaseBNN(BaseEstimator):
         check_consistent_length(X, y)
         rows = X.shape[0]
         if reset and rows < MIN_ROWS:
-            raise ValueError(f"X has n_samples=1 row, but at least {MIN_ROWS} are needed to learn from")
+            raise ValueError(f"X has n_samples={rows} rows, but at least {MIN_ROWS} are needed to learn from")
         weight = _check_sample_weight(sample_weight, np.zeros((rows, 1)), dtype=np.float64, ensure_non_negative=True)
         if np.sum(weight > 0) < (MIN_ROWS if reset else 1):
             raise ValueError(f"sample_weight leaves {np.sum(weight > 0)} rows, but at least {MIN_ROWS} are needed")
@@ -276,8 +277,9 @@ class BaseBNN(BaseEstimator):
 
     def _look(self, key: Key, x: NDArray[np.float64]) -> Diagnostics:
         """Diagnose the fit at some training inputs, and at as many points well past them."""
-        at = x[np.asarray(jax.random.permutation(key, len(x)))[:MOST_LOOKED_AT]]
-        past = at + FAR * np.asarray(jax.random.normal(jax.random.fold_in(key, 1), at.shape), np.float64)
+        rng = _generator(key)
+        at = x[rng.permutation(len(x))[:MOST_LOOKED_AT]]
+        past = at + FAR * rng.normal(size=at.shape)
         likelihood, params = self.spec_.likelihood, self.state_.params
         has_noise = bool(jax.tree.leaves(params))
         noise = float(np.mean(jax.vmap(likelihood.noise)(params))) if has_noise else None
@@ -296,7 +298,7 @@ class BaseBNN(BaseEstimator):
             raise ValueError(f"validation_fraction={self.validation_fraction} must lie strictly between 0 and 1")
         count = len(rows[0])
         held = int(np.clip(round(self.validation_fraction * count), 1, count - 1))
-        order = np.asarray(jax.random.permutation(key, count))
+        order = _generator(key).permutation(count)
         return tuple(a[np.sort(order[held:])] for a in rows), tuple(a[np.sort(order[:held])] for a in rows)
 
     def _functions(self, x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n N k"]:
@@ -340,6 +342,11 @@ def _batch(x: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]) -> Bat
 
 def _key_of(random_state: Any) -> Key:
     return jax.random.key(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def _generator(key: Key) -> np.random.Generator:
+    """NumPy's random numbers, which need no compilation for every number of rows."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
 def _held_out_nll(spec: Spec, scales: Scales, state: State, held: Batch) -> float:

@@ -78,6 +78,11 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         likeliest = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likeliest]
 
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+        """Draws of the classes of all rows together, ``(n_samples, N)``, each from one coherent function."""
+        places = super().sample_y(X, n_samples, random_state)
+        return self.classes_[places]
+
     def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
         if not likelihood.classes:
             raise ValueError('likelihood is for real targets: use BNNRegressor, or likelihood="categorical"')
@@ -91,14 +96,14 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
 
     def _encode_target(self, y: Any) -> NDArray[Any]:
         y = _labels(y)
-        place = np.searchsorted(self.classes_, y)
-        known = self.classes_[np.minimum(place, len(self.classes_) - 1)] == y
-        if not np.all(known):
+        places = {label: place for place, label in enumerate(self.classes_.tolist())}
+        strange = [label for label in y.tolist() if label not in places]
+        if strange:
             raise ValueError(
-                f"y has the class {y[np.argmin(known)]!r}, which is none of {list(self.classes_[:10])}: "
+                f"y has the class {strange[0]!r}, which is none of {self.classes_[:10].tolist()}: "
                 "name all classes in the first partial_fit(…, classes=…)"
             )
-        return place[:, None].astype(np.int32)
+        return np.asarray([places[label] for label in y.tolist()], np.int32)[:, None]
 
     def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
         return len(self.classes_)
@@ -130,5 +135,10 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
 
 def _labels(y: Any) -> NDArray[Any]:
     y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError("Input y contains NaN or infinity, which are no classes")
+    try:
+        check_classification_targets(y)
+    except TypeError as error:  # words and numbers have no order
+        raise ValueError(f"y mixes types, but classes must be all numbers or all strings: {error}") from error
     return y

@@ -114,12 +114,12 @@ class BNNRegressor(RegressorMixin, BaseBNN):
 def _numbers(y: Any) -> NDArray[np.float64]:
     """y as real, finite numbers ``(N,)`` or ``(N, m)``."""
     array = np.asarray(y)
+    if np.iscomplexobj(array):
+        raise ValueError("y holds complex numbers. Complex data not supported")
     try:
         values = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y cannot be read as numbers ({error}): for classes, use BNNClassifier") from error
-    if np.iscomplexobj(array):
-        raise ValueError("y holds complex numbers. Complex data not supported")
     if values.ndim not in (1, 2) or values.size == 0:
         raise ValueError(f"y has shape {values.shape}, but (N,) or (N, m) is needed: y should be a 1d array")
     bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)

@@ -98,7 +98,7 @@ def wire(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
         sizes=sizes,
         activation=_choose(ACTIVATIONS, parts["activation"], "activation"),
         network=network,
-        space=lookup({name: name for name in SPACES}, parts["space"], "space"),
+        space=lookup({name: name for name in SPACES}, str(parts["space"]), "space"),
         flow=_choose({**FLOWS, "gfsf": SAFE_GFSF}, parts["flow"], "flow"),
         kernel=_kernel(parts["kernel"]),
         prior=_prior(parts["prior"], "nngp" if network is None else "moment_matched"),
@@ -120,7 +120,7 @@ def _function(part: Any, argument: str) -> Any:
 # Parts are functions, and equal programs need identical ones: one object per name, however often it is asked for.
 
 
-def choose_likelihood(likelihood: str | Likelihood) -> Likelihood:
+def choose_likelihood(likelihood: Any) -> Likelihood:
     """By name or as it is."""
     if isinstance(likelihood, str):
         return _named_likelihood(likelihood)
