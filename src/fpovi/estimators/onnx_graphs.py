@@ -62,14 +62,14 @@ def check_graph(content: bytes, x: NDArray[np.float64], expected: Sequence[NDArr
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what jax2onnx has to say of itself: plugins that this JAX is too new for, and names that are deprecated."""
+    """Spare users what jax2onnx says of itself: old names of JAX it looks up, and plugins it then goes without."""
     loggers = [logging.getLogger(name) for name in CHATTY]
     levels = [logger.level for logger in loggers]
     try:
         for logger in loggers:
             logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore", DeprecationWarning)
             yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):
