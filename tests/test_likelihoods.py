@@ -248,6 +248,13 @@ def test_noise_prior_is_inverse_gamma_on_the_standard_deviation(x64):
     )
 
 
+@pytest.mark.parametrize("name", NUMERIC)
+def test_says_truly_whether_it_is_normal_or_binary(name):
+    likelihood, law = make(name), scipy_twin(name, values(name)).dist.name
+    assert likelihood.normal == (law == "norm")
+    assert likelihood.binary == (law == "bernoulli")
+
+
 BAD = [0.0, -1.0, float("nan"), float("inf")]
 
 

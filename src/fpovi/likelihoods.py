@@ -102,7 +102,9 @@ def gaussian(noise_scale: float | None = None, shared: bool = False, start: floa
     -0.9189...
     """
     noise = _Noise(noise_scale, start)
-    return _location_scale(noise, stats.norm.logpdf, stats.norm.cdf, jax.random.normal, 1.0, shared)
+    return _location_scale(noise, stats.norm.logpdf, stats.norm.cdf, jax.random.normal, 1.0, shared)._replace(
+        normal=True
+    )
 
 
 def student_t(
@@ -151,6 +153,7 @@ def heteroscedastic(floor: float = 1e-3) -> Likelihood:
         noise=lambda params: jnp.zeros(()),
         width=lambda m: 2 * m,
         targets=lambda k: k // 2,
+        normal=True,
     )
 
 
@@ -231,7 +234,7 @@ def bernoulli() -> Likelihood:
         variance=lambda params, f: jax.nn.sigmoid(f) * jax.nn.sigmoid(-f),
         sample=lambda key, params, f: jax.random.bernoulli(key, jax.nn.sigmoid(f)).astype(f.dtype),
         cdf=lambda params, f, y: jnp.where(y < 0, 0.0, jnp.where(y < 1, jax.nn.sigmoid(-f), 1.0)),
-    )._replace(check=_check_whole(0, 1))
+    )._replace(binary=True, check=_check_whole(0, 1))
 
 
 def poisson() -> Likelihood:

@@ -135,18 +135,18 @@ def test_arrays_are_aligned(path):
 
 
 def test_a_large_model_takes_seconds(path):
-    """200 MB took .6 s to write and .5 s to read on one busy core; the bounds leave room for a slow disk."""
+    """200 MB took .6 s to write and .5 s to read; processor time, as others may keep the disk and cores busy."""
     large = {f"layer{i}": np.random.default_rng(i).standard_normal((25, 10**5), "f") for i in range(20)}
-    started = time.perf_counter()
+    started = time.process_time()
     write_file(path, {}, large, kind="model")
-    written = time.perf_counter()
+    written = time.process_time()
     _, back = read_file(path, kind="model")
-    read = time.perf_counter()
+    read = time.process_time()
     size = path.stat().st_size
     path.unlink()
     assert size > 200e6
-    assert written - started < 10
-    assert read - written < 10
+    assert written - started < 3
+    assert read - written < 3
     assert all(same_bits(back[name], array) for name, array in large.items())
 
 

@@ -2,7 +2,8 @@
 """What regressors and classifiers share: read a table, wire the parts, run, keep, and say what is known."""
 
 import os
-from typing import Any, Self
+import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from fpovi.batches import make_batch, pad
+from fpovi.diagnostics import Diagnostics, diagnose
 from fpovi.estimators import defaults
 from fpovi.estimators.exporting import export_model
 from fpovi.estimators.training import Progressed, fingerprint_of, train
@@ -36,7 +38,12 @@ from fpovi.types import Batch, Key, Likelihood, Scales, State
 
 BLOCK = 1024  # rows of one prediction: always as many, so that a row's answer does not depend on its company
 MIN_ROWS = 2
+MOST_LOOKED_AT, FAR = 256, 2.0  # rows that a diagnosis looks at, and how many standard deviations it goes past them
 PARTS = ("activation", "network", "space", "flow", "kernel", "prior", "measurement", "likelihood")
+
+
+class FitWarning(UserWarning):
+    """A fit that one should not trust as it is."""
 
 
 class BaseBNN(BaseEstimator):
@@ -112,7 +119,7 @@ class BaseBNN(BaseEstimator):
     def _target_from_json(self, fields: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
         """Learn from a table X ``(N, d)`` and targets y, one weight per row optional.
 
         X may be a data frame with numbers, categories, dates and missing values. A row of weight 2 counts like that
@@ -134,7 +141,7 @@ class BaseBNN(BaseEstimator):
         self._train(key_start, key_run, key_hold, spec, scales, rows)
         return self
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
         """Go on learning with more rows: what was learned stays the start, and all rows so far count.
 
         Scaling, categories and the prior's scales stay those of the first rows.
@@ -166,6 +173,13 @@ class BaseBNN(BaseEstimator):
         """Draws of all targets together: ``(n_samples, N)`` or ``(n_samples, N, m)``, each one coherent function."""
         draws = self.predict_dist(X).sample(_key_of(random_state), n_samples)
         return np.asarray(draws)[..., 0] if draws.shape[-1] == 1 else np.asarray(draws)
+
+    def diagnose(self) -> Diagnostics:
+        """Is the fit sound? Verdicts in words, each with the knob to turn; a warning if something is wrong."""
+        check_is_fitted(self)
+        for finding in self.diagnostics_.complaints:
+            warnings.warn(f"{finding.name}: {finding.verdict} (try {finding.remedy})", FitWarning, stacklevel=2)
+        return self.diagnostics_
 
     def save(self, path: str | os.PathLike[str], force: bool = True) -> None:
         """Write the model to one file, which :func:`fpovi.load` reads; an existing one is replaced if ``force``."""
@@ -241,6 +255,16 @@ class BaseBNN(BaseEstimator):
         self.scales_, self.rows_ = jax.tree.map(np.asarray, scales), rows
         self.state_, self.history_ = done.state, done.history
         self.validation_scores_ = done.scores
+        self.diagnostics_ = self._look(key_hold, rows[0])
+
+    def _look(self, key: Key, x: NDArray[np.float64]) -> Diagnostics:
+        """Diagnose the fit at some training inputs, and at as many points well past them."""
+        at = x[np.asarray(jax.random.permutation(key, len(x)))[:MOST_LOOKED_AT]]
+        past = at + FAR * np.asarray(jax.random.normal(jax.random.fold_in(key, 1), at.shape), np.float64)
+        likelihood, params = self.spec_.likelihood, self.state_.params
+        has_noise = bool(jax.tree.leaves(params))
+        noise = float(np.mean(jax.vmap(likelihood.noise)(params))) if has_noise else None
+        return diagnose(self.history_, self._functions(at), self._functions(past), noise)
 
     def _settings(self) -> str:
         """What else a checkpoint depends on."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classes."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         tags.input_tags.categorical = True
         return tags
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "BaseBNN":  # type: ignore[override]
         """Go on learning with more rows; ``classes``, all there will ever be, is needed the first time only."""
         self._announced = None if classes is None else np.unique(np.asarray(classes))
         try:
@@ -75,7 +75,8 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        likeliest = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likeliest]
 
     def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
         if not likelihood.classes:

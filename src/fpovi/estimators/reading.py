@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fpovi.diagnostics import Diagnostics
 from fpovi.estimators.base import BaseBNN
 from fpovi.estimators.classifier import BNNClassifier
 from fpovi.estimators.regressor import BNNRegressor
@@ -51,6 +52,7 @@ def _restore(header: dict[str, Any], arrays: dict[str, np.ndarray], objects: dic
     if len(model.encoder_.features) != model.sizes_[0]:
         raise ValueError("its columns and its network do not fit together")
     model._target_from_json(header["target"])
+    model.diagnostics_ = Diagnostics.from_json(header["diagnostics"])
     model.n_features_in_ = int(header["n_features"])
     if header["columns"] is not None:
         model.feature_names_in_ = np.asarray(header["columns"], object)

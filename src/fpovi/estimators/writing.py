@@ -25,6 +25,7 @@ def write_model(model: Any, path: str | os.PathLike[str], force: bool = True) ->
         "encoder": model.encoder_.to_json(),
         "target": model._target_to_json(),
         "columns": None if not hasattr(model, "feature_names_in_") else list(map(str, model.feature_names_in_)),
+        "diagnostics": model.diagnostics_.to_json(),
         "n_features": int(model.n_features_in_),
     }
     write_file(path, header, flatten_tree(_arrays(model)), kind="model", force=force)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is the uncertainty right, and if not, how to mend it: scores, reliability, recalibration, conformal sets."""
+
+from fpovi.calibration.conformal import Conformal, aps, conformal, lac
+from fpovi.calibration.crps import crps, crps_rows
+from fpovi.calibration.evaluation import evaluate
+from fpovi.calibration.recalibration import recalibrate, temperature_scaling, variance_scaling
+from fpovi.calibration.reliability import Reliability, coverage, ece, pit, reliability, sharpness
+from fpovi.calibration.scores import accuracy, brier, nll, ood_auroc, rmse
+
+__all__ = [
+    "Conformal",
+    "Reliability",
+    "accuracy",
+    "aps",
+    "brier",
+    "conformal",
+    "coverage",
+    "crps",
+    "crps_rows",
+    "ece",
+    "evaluate",
+    "lac",
+    "nll",
+    "ood_auroc",
+    "pit",
+    "recalibrate",
+    "reliability",
+    "rmse",
+    "sharpness",
+    "temperature_scaling",
+    "variance_scaling",
+]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Held-out rows at the door: targets that fit the predictive distribution, weights, and answers in float64."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from fpovi.predictive import Predictive
+from fpovi.types import Numbers
+
+Array64 = NDArray[np.float64]
+
+
+# questions compiled once for every shape, not one operation at a time
+mean = jax.jit(lambda predictive: predictive.mean)
+mean_and_std = jax.jit(lambda predictive: (predictive.mean, predictive.std))
+log_prob = jax.jit(lambda predictive, y: predictive.log_prob(y))
+cdf = jax.jit(lambda predictive, y: predictive.cdf(y))
+
+
+def answer(predictive: Predictive, question: Callable[..., Any], *args: Any) -> Any:
+    """``question(predictive, *args)`` worked out in float64, as NumPy: what is close to 0 or 1 keeps its digits."""
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), predictive)
+        return jax.tree.map(np.asarray, question(wide, *args))
+
+
+def targets(predictive: Predictive, y: Numbers) -> NDArray[Any]:
+    """y as ``(B, m)``, or a ``ValueError``: a finite value the likelihood can mean for every input and target."""
+    y = np.asarray(y)
+    y = y[:, None] if y.ndim == 1 else y
+    num_outputs = predictive.f.shape[-1]
+    wanted = (predictive.f.shape[1], predictive.likelihood.targets(num_outputs))
+    if y.shape != wanted:
+        raise ValueError(f"y has shape {y.shape}, but {wanted} is needed: a row for every input")
+    if y.size == 0:
+        raise ValueError("y is empty, but at least one row is needed")
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"y has dtype {y.dtype}, but numbers are needed")
+    missing = np.sum(~np.isfinite(y))
+    if missing:
+        raise ValueError(f"y has {missing} values that are not finite: leave those rows out")
+    f = np.asarray(predictive.f)  # the logarithm of a class's probability may be −∞
+    if np.any(np.isnan(f) if predictive.likelihood.discrete else ~np.isfinite(f)):
+        raise ValueError("predictive holds values that are not finite: the particles or the inputs are not")
+    y = y.astype(np.int64) if y.dtype.kind in "biu" else y.astype(np.float64)
+    predictive.likelihood.check(y, num_outputs)
+    return y if predictive.likelihood.classes else y.astype(np.float64)
+
+
+def numbers_only(predictive: Predictive, name: str) -> None:
+    """A ``ValueError`` where targets are classes."""
+    if predictive.likelihood.classes:
+        raise ValueError(f"{name} is for targets with an order, but these are classes: see nll, brier and ece")
+
+
+def labels_only(predictive: Predictive, name: str) -> None:
+    """A ``ValueError`` where targets are neither classes nor 0 or 1."""
+    if not (predictive.likelihood.classes or predictive.likelihood.binary):
+        raise ValueError(f"{name} is for classes (categorical, bernoulli), but these targets are numbers: see crps")
+
+
+def row_weights(sample_weight: Numbers | None, rows: int) -> Array64:
+    """Weights ``(B,)`` that sum to 1; equal ones by default."""
+    if sample_weight is None:
+        return np.full(rows, 1 / rows)
+    weight = np.asarray(sample_weight, np.float64)
+    if weight.shape != (rows,):
+        raise ValueError(f"sample_weight has shape {weight.shape}, but {(rows,)} is needed: one for every row")
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0) or not np.any(weight > 0):
+        raise ValueError("sample_weight must be finite and not negative, and some of it positive")
+    return weight / weight.sum()
+
+
+def average(values: NDArray[Any], sample_weight: Numbers | None) -> float:
+    """The weighted mean over rows, the targets of a row counting alike."""
+    each = values.reshape(len(values), -1).mean(axis=1)
+    return float(row_weights(sample_weight, len(values)) @ each)
+
+
+def class_probs(predictive: Predictive) -> Array64:
+    """Probabilities ``(B, m, k)`` of the classes of every target; for 0 or 1, k is 2."""
+    probs = answer(predictive, mean)
+    return probs[:, None, :] if predictive.likelihood.classes else np.stack([1 - probs, probs], axis=-1)

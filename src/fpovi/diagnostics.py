@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is a fit sound? Numbers from its history and its functions, each with a verdict in words and a knob to turn."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from fpovi.types import Info
+
+ALIKE = 0.99  # similarity off the data, above which something is wrong
+PRIOR_RULES, PRIOR_SILENT = 100.0, 1e-4  # ratio of the prior's score to the likelihood's
+STILL_CLIMBING = 0.05  # nats per row and tenth of the run
+GROWTH = 1.2  # spread off the data over spread on them
+TINY = float(np.finfo(np.float32).tiny)
+NOISY, NOISELESS = 0.95, 1e-3  # noise in units of the target's standard deviation
+
+
+class Finding(NamedTuple):
+    """One number, whether it is as it should be, what it says, and if not, what to turn."""
+
+    name: str
+    value: float
+    fine: bool
+    verdict: str
+    remedy: str = ""
+
+
+class Diagnostics(NamedTuple):
+    """All findings; ``print`` shows them as a list."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing is wrong."""
+        return all(finding.fine for finding in self.findings)
+
+    @property
+    def complaints(self) -> tuple[Finding, ...]:
+        """The findings that are not as they should be."""
+        return tuple(finding for finding in self.findings if not finding.fine)
+
+    def __str__(self) -> str:
+        lines = []
+        for finding in self.findings:
+            lines.append(
+                f"{'ok ' if finding.fine else '!! '} {finding.name:<12} {finding.value:>9.3g}  {finding.verdict}"
+            )
+            if finding.remedy:
+                lines.append(f"{'':27}try {finding.remedy}")
+        return "\n".join(lines)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Plain JSON types."""
+        return [finding._asdict() for finding in self.findings]
+
+    @classmethod
+    def from_json(cls, fields: Any) -> "Diagnostics":
+        """What :meth:`to_json` described; a ``ValueError`` for anything else."""
+        try:
+            findings = [
+                Finding(
+                    str(one["name"]), float(one["value"]), bool(one["fine"]), str(one["verdict"]), str(one["remedy"])
+                )
+                for one in fields
+            ]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"diagnostics are not a list of findings: {error}") from error
+        return cls(tuple(findings))
+
+
+def diagnose(
+    history: Info, on_data: Float[np.ndarray, "n B k"], off_data: Float[np.ndarray, "n C k"], noise: float | None
+) -> Diagnostics:
+    """Look at a fit.
+
+    Args:
+        history: the Info of all its steps.
+        on_data, off_data: values of all particles at training inputs and well away from them.
+        noise: the noise scale in units of the targets, where there is one.
+    """
+    findings = [_convergence(history), _charge(history)]
+    if on_data.shape[0] > 1:
+        findings += [_collapse(off_data, noise), _growth(on_data, off_data)]
+    else:
+        findings.append(
+            Finding("particles", 1, False, "a single particle knows nothing of what it does not know", "n_particles=20")
+        )
+    if noise is not None:
+        findings.append(_noise(noise))
+    return Diagnostics(tuple(findings))
+
+
+def _convergence(history: Info) -> Finding:
+    """The gain in log-likelihood from the last but one tenth of the run to the last."""
+    each = np.array_split(np.asarray(history.log_likelihood, np.float64), 10)
+    means = [float(np.mean(part)) if len(part) else np.nan for part in each]
+    gain = means[-1] - means[-2] if np.isfinite(means[-2]) else 0.0
+    # a few mini-batches differ by chance
+    chance = 3 * float(np.std(each[-1])) / max(len(each[-1]), 1) ** 0.5
+    if gain > STILL_CLIMBING + chance:
+        return Finding("convergence", gain, False, "the log-likelihood was still rising at the end", "more max_epochs")
+    if gain < -STILL_CLIMBING - chance:
+        return Finding("convergence", gain, False, "the log-likelihood was falling at the end", "a lower learning_rate")
+    return Finding("convergence", gain, True, "nats per row gained in the last tenth of the run: it has settled")
+
+
+def _charge(history: Info) -> Finding:
+    """Who pulls harder at the end."""
+    tail = slice(-max(len(history.prior_norm) // 10, 1), None)
+    prior, likelihood = (float(np.mean(norm[tail])) for norm in (history.prior_norm, history.likelihood_norm))
+    ratio = prior / max(likelihood, TINY)
+    if ratio > PRIOR_RULES:
+        return Finding(
+            "charge", ratio, False, "the prior is in charge, the data hardly pull", 'prior="auto", or more data'
+        )
+    if ratio < PRIOR_SILENT:
+        return Finding("charge", ratio, True, "prior over likelihood score: the data alone are in charge")
+    return Finding("charge", ratio, True, "prior over likelihood score: both have their say")
+
+
+def _collapse(off_data: np.ndarray, noise: float | None) -> Finding:
+    """Mean off-diagonal kernel off the data, with the noise (or one unit of log-odds) as the unit of distance."""
+    n = off_data.shape[0]
+    flat = off_data.reshape(n, -1).astype(np.float64)
+    unit = 1.0 if noise is None else max(noise, NOISELESS)
+    squared = ((flat[:, None] - flat[None]) ** 2).mean(axis=2) / unit**2
+    gram = np.exp(-squared / 2)
+    similarity = float((gram.sum() - n) / (n * (n - 1)))
+    if similarity > ALIKE:
+        remedy = 'space="function" and measurement="auto"'
+        return Finding("collapse", similarity, False, "off the data all particles say the same", remedy)
+    return Finding("collapse", similarity, True, "similarity of particles off the data: they differ")
+
+
+def _growth(on_data: np.ndarray, off_data: np.ndarray) -> Finding:
+    on, off = (float(np.sqrt(np.mean(np.var(f, axis=0)))) for f in (on_data, off_data))
+    ratio = off / max(on, TINY)
+    if ratio < GROWTH:
+        remedy = 'measurement="auto" and prior="auto"'
+        return Finding("growth", ratio, False, "disagreement does not grow away from the data", remedy)
+    return Finding("growth", ratio, True, "disagreement off the data over that on them: it grows")
+
+
+def _noise(noise: float) -> Finding:
+    if noise > NOISY:
+        verdict = "noise as large as the spread of the targets: almost nothing is explained"
+        return Finding("noise", noise, False, verdict, "more informative columns, or more max_epochs")
+    if noise < NOISELESS:
+        return Finding(
+            "noise", noise, False, "hardly any noise: the rows are interpolated", "a look for a leak of y into X"
+        )
+    return Finding("noise", noise, True, "noise in standard deviations of the target")
