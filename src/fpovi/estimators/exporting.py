@@ -41,7 +41,7 @@ from fpovi.types import lookup
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 UNITS = {"time": "seconds since 1970-01-01 UTC", "duration": "seconds"}
 
-Column = Float[Array, " N"]
+Column = Float[Array, "N 1"]
 Answer = Callable[[Float[Array, "N d"]], tuple[Float[Array, "N *m"], ...]]
 
 
@@ -110,12 +110,12 @@ def _output_names(model: Any) -> tuple[str, ...]:
 
 def encode(encoder: Encoder, x: Float[Array, "N columns"]) -> Float[Array, "N d"]:
     """What ``encoder`` makes of a table, from its numbers, in the dtype of x."""
-    blocks = [part for i, column in enumerate(encoder.learned) for part in _encoded(column, x[:, i])]
-    encoded = jnp.stack(blocks, axis=1) if blocks else jnp.zeros_like(x[:, :1])
+    blocks = [block for i, column in enumerate(encoder.learned) for block in _encoded(column, x[:, i : i + 1])]
+    encoded = jnp.concatenate(blocks, axis=1) if blocks else jnp.zeros_like(x[:, :1])
     return jnp.clip(encoded, -FARTHEST, FARTHEST)
 
 
-def _encoded(column: Measured | Category | Empty, values: Column) -> list[Column]:
+def _encoded(column: Measured | Category | Empty, values: Column) -> list[Float[Array, "N _"]]:
     if isinstance(column, Measured):
         return _measured(column, values)
     return _category(column, values) if isinstance(column, Category) else []
@@ -130,11 +130,10 @@ def _measured(column: Measured, values: Column) -> list[Column]:
     return [*encoded, absent.astype(values.dtype)] if column.missing else encoded
 
 
-def _category(column: Category, codes: Column) -> list[Column]:
+def _category(column: Category, codes: Column) -> list[Float[Array, "N _"]]:
     book = column.codebook()  # after the levels come "another", where there is one, and missing
     group = jnp.where(codes >= 0, jnp.minimum(codes, float(len(column.levels))), float(len(book) - 1))
-    chosen = jnp.take(jnp.asarray(book, codes.dtype), group.astype(jnp.int32), axis=0, mode="clip")
-    return [chosen[:, i] for i in range(book.shape[1])]
+    return [jnp.take(jnp.asarray(book, codes.dtype), group[:, 0].astype(jnp.int32), axis=0, mode="clip")]
 
 
 def _ratio(values: Column, shift: float, scale: float) -> Column:

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 from numpy.typing import NDArray
 
 from fpovi.persistence.canonical import canonical
@@ -17,13 +20,19 @@ CHATTY = ("jax2onnx", "onnx_ir")
 
 
 def to_graph(function: Callable[..., Any], columns: int, takes: str, gives: Sequence[str], double: bool) -> Any:
-    """The graph of a function of ``(N, columns)``, for any N, in float64 (``double``) or float32 throughout."""
+    """The graph of a function of ``(N, columns)``, for any N, in float64 (``double``) or float32 throughout.
+
+    It is traced before jax2onnx sees it: that would put operations of its own in the place of layers of Flax and
+    Equinox, and these do not know of particles.
+    """
     from jax2onnx import to_onnx
 
+    (rows,) = jax.export.symbolic_shape("N")
+    with jax.enable_x64(double):
+        x = jax.ShapeDtypeStruct((rows, columns), jnp.float64 if double else jnp.float32)
+        traced = jaxpr_as_fun(jax.make_jaxpr(function)(x))
     with _quiet():
-        return to_onnx(
-            function, [("N", columns)], input_names=[takes], output_names=list(gives), enable_double_precision=double
-        )
+        return to_onnx(traced, [x], input_names=[takes], output_names=list(gives), enable_double_precision=double)
 
 
 def join_graphs(first: Any, second: Any, description: dict[str, Any]) -> bytes:
