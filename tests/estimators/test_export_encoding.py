@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from fpovi.estimators.exporting import encode
 from fpovi.preprocessing import learn_encoder
@@ -50,8 +50,10 @@ def test_same_numbers_as_the_encoder(frame, most):
 @settings(max_examples=30, deadline=None)
 @given(tables())
 def test_same_numbers_for_any_table(frame):
+    # XLA takes what is below 2e-308 for 0, and so the reciprocal of a scale beyond 4e307
+    sizes = np.abs(frame["number"].dropna())
+    assume(not ((sizes > 0) & (sizes < 1e-290)).any() and not (sizes > 1e290).any())
     encoder = learn_encoder(frame)
-    # XLA takes the smallest numbers of all, below 1e-308, for 0; divided by a scale as small they may be anything
     np.testing.assert_allclose(in_jax(encoder, encoder.numbers(frame)), encoder(frame), rtol=1e-9, atol=1e-9)
 
 
@@ -77,8 +79,9 @@ def test_codes_of_categories():
 
 
 def test_nothing_varies():
-    encoder = learn_encoder([[1.0], [1.0]])
-    np.testing.assert_array_equal(in_jax(encoder, [[1.0], [5.0], [np.nan]]), np.zeros((3, 1)))
+    for cell, numbers in ((1.0, [[1.0], [5.0], [np.nan]]), ("a", [[0.0], [1.0], [-1.0]]), (None, [[1.0], [np.nan]])):
+        encoder = learn_encoder([[cell], [cell]])
+        np.testing.assert_array_equal(in_jax(encoder, numbers), np.zeros((len(numbers), 1)))
 
 
 def test_far_and_infinite_values_stop_at_a_million():

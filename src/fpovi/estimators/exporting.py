@@ -111,8 +111,9 @@ def _output_names(model: Any) -> tuple[str, ...]:
 def encode(encoder: Encoder, x: Float[Array, "N columns"]) -> Float[Array, "N d"]:
     """What ``encoder`` makes of a table, from its numbers, in the dtype of x."""
     blocks = [block for i, column in enumerate(encoder.learned) for block in _encoded(column, x[:, i : i + 1])]
-    encoded = jnp.concatenate(blocks, axis=1) if blocks else jnp.zeros_like(x[:, :1])
-    return jnp.clip(encoded, -FARTHEST, FARTHEST)
+    if not sum(block.shape[1] for block in blocks):
+        return jnp.zeros_like(x[:, :1])
+    return jnp.clip(jnp.concatenate(blocks, axis=1), -FARTHEST, FARTHEST)
 
 
 def _encoded(column: Measured | Category | Empty, values: Column) -> list[Float[Array, "N _"]]:
