@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
-from small_fits import SETTINGS, named_classes, plane
 
 from fpovi import BNNClassifier, BNNRegressor
+from small_fits import SETTINGS, named_classes, plane
 
 X, Y = plane()
 LABELS = named_classes()[1]

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_fits import SETTINGS, named_classes, plane, same_fit
 
 from fpovi import BNNClassifier, BNNRegressor, flows, kernels, likelihoods, measurement, priors
 from fpovi.estimators import training, wiring
+from small_fits import SETTINGS, named_classes, plane, same_fit
 
 NAMES = {
     "activation": [*wiring.ACTIVATIONS],
@@ -101,7 +101,13 @@ def test_early_stopping_keeps_the_best(monkeypatch):
     monkeypatch.setattr("fpovi.estimators.defaults.CHUNK", 10)
     X, y = plane(32)
     noise = np.random.default_rng(0).normal(size=32)  # nothing to learn: it has to stop early
-    settings = {**SETTINGS, "early_stopping": True, "max_epochs": 2000, "learning_rate": 0.1, "validation_fraction": 0.3}
+    settings = {
+        **SETTINGS,
+        "early_stopping": True,
+        "max_epochs": 2000,
+        "learning_rate": 0.1,
+        "validation_fraction": 0.3,
+    }
     model = BNNRegressor(**settings).fit(X, noise)
     scores = model.validation_scores_
     assert len(scores) < 200

@@ -4,10 +4,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from frames import every_kind
-from small_fits import SETTINGS, plane, same_fit
 
 from fpovi import BNNClassifier, BNNRegressor
+from frames import every_kind
+from small_fits import SETTINGS, plane, same_fit
 
 
 def refit(X, y, **settings):

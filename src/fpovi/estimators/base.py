@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from fpovi.batches import make_batch, pad
 from fpovi.diagnostics import Diagnostics, diagnose
 from fpovi.estimators import defaults
+from fpovi.estimators.exporting import export_model
 from fpovi.estimators.phases import (
     Dials,
     can_warm_up,
@@ -193,6 +194,11 @@ class BaseBNN(BaseEstimator):
         """Write the model to one file, which :func:`fpovi.load` reads; an existing one is replaced if ``force``."""
         check_is_fitted(self, "state_")
         write_model(self, path, force)
+
+    def export(self, path: str | os.PathLike[str], format: str = "stablehlo", force: bool = True) -> None:
+        """Write predictions as a program that runs without fpovi: see :mod:`fpovi.estimators.exporting`."""
+        check_is_fitted(self, "state_")
+        export_model(self, path, format, force)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """X as given, names and number of columns noted or compared, and one finite weight per row."""
