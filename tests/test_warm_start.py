@@ -68,6 +68,20 @@ def test_targets_have_their_own_weights(key):
     assert jnp.mean(jnp.std(f[..., 1], axis=0)) > 2 * jnp.mean(jnp.std(f[..., 0], axis=0))
 
 
+def test_refits_raise_the_noise_to_what_is_left(key):
+    """Three features cannot follow 15 random targets: refitted, weights stay small though the noise was to be tiny."""
+    network, (x, _) = mlp((2, 3, 1), unit_weights=True), table()
+    y = jax.random.normal(key, (15, 1))
+    sizes = []
+    for refits in (0, 3):
+        particles = posterior_last_layer(key, network, x, y, 1e-4, 10, refits=refits)
+        sizes.append(float(jnp.mean(particles.weights[-1] ** 2)))
+    assert sizes[1] < sizes[0] / 2
+    easy = 0.5 * x[:, :1]  # where nothing is left, nothing is raised
+    plain, refitted = (posterior_last_layer(key, mlp((2, 40, 1)), x, easy, 0.5, 2, refits=r) for r in (0, 2))
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), plain, refitted)
+
+
 def test_algorithms_begin_there(key):
     network = mlp((2, 20, 20, 1))
     particles = posterior_last_layer(key, network, *table(), noise=0.1, n=4)
@@ -83,6 +97,7 @@ def test_algorithms_begin_there(key):
         ({"y": jnp.zeros((15, 2))}, "y has shape"),
         ({"n": 0}, "n=0"),
         ({"noise": 0.0}, "noise=0.0"),
+        ({"refits": -1}, "refits=-1"),
         ({"weight": jnp.ones((15, 3))}, "weight has shape"),
     ],
 )

@@ -108,10 +108,6 @@ class BaseBNN(BaseEstimator):
     def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
         raise NotImplementedError
 
-    def _surrogate(self, y: NDArray[Any], likelihood: Likelihood) -> NDArray[np.float64] | None:
-        """Real numbers in the place of y, by which the evidence may choose the prior's scales."""
-        raise NotImplementedError
-
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Shift and scale of the targets."""
         raise NotImplementedError
@@ -226,11 +222,12 @@ class BaseBNN(BaseEstimator):
     def _choose_scales(
         self, key: Key, spec: Spec, x: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]
     ) -> Scales:
-        """By the evidence where the prior is automatic and the targets are real numbers, else by fan-in."""
-        surrogate = self._surrogate(y, spec.likelihood)
-        if self.prior != "auto" or spec.network is not None or surrogate is None:
+        """By the evidence where the prior is automatic and the targets are real numbers, else fixed."""
+        if self.prior == "auto" and spec.likelihood.classes:
+            return defaults.class_scales(spec.sizes)
+        if self.prior != "auto" or spec.network is not None or spec.likelihood.discrete:
             return fan_in_scales(spec.sizes)
-        return evidence(key, x, surrogate, spec.sizes, spec.activation, weight=weight)
+        return evidence(key, x, y, spec.sizes, spec.activation, weight=weight)
 
     def _train(
         self,

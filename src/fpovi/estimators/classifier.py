@@ -108,10 +108,6 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
     def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
         return len(self.classes_)
 
-    def _surrogate(self, y: NDArray[Any], likelihood: Likelihood) -> NDArray[np.float64] | None:
-        """None: of separable classes, one-hot targets are a step function, and the evidence makes the prior one too."""
-        return None
-
     def _target_to_json(self) -> dict[str, Any]:
         kind = self.classes_.dtype.kind
         if kind not in "biufUO":

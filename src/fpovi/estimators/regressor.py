@@ -93,9 +93,6 @@ class BNNRegressor(RegressorMixin, BaseBNN):
     def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
         return likelihood.width(targets)
 
-    def _surrogate(self, y: NDArray[Any], likelihood: Likelihood) -> NDArray[np.float64] | None:
-        return None if likelihood.discrete else y
-
     def _target_to_json(self) -> dict[str, Any]:
         return {"single": bool(self.single_target_), **self.target_.to_json()}
 
