@@ -86,7 +86,7 @@ class Dense(linen.Module):
 
 
 def make_equinox(key):
-    return eqx.nn.MLP(3, 1, 6, 2, activation=jax.nn.silu, key=key)
+    return eqx.nn.MLP(3, 1, 6, 1, activation=jax.nn.silu, key=key)
 
 
 def run_stablehlo(path, x):
@@ -137,14 +137,12 @@ def test_answers_as_predict_for_any_number_of_rows(models, name, format, tmp_pat
 @pytest.mark.parametrize(
     ("targets", "options"),
     [
-        (1, {"likelihood": "student_t", "activation": "erf"}),
-        (2, {"likelihood": "heteroscedastic"}),
-        (1, {"likelihood": "poisson", "activation": "tanh"}),
-        (3, {"activation": "gelu"}),
-        (1, {"network": Dense(), "prior": "flat"}),
-        (1, {"network": make_equinox, "prior": "flat"}),
+        pytest.param(2, {"likelihood": "heteroscedastic", "activation": "gelu"}, id="heteroscedastic"),
+        pytest.param(1, {"network": Dense(), "prior": "flat"}, id="flax"),
+        pytest.param(1, {"network": make_equinox, "prior": "flat"}, id="equinox", marks=pytest.mark.slow),
+        pytest.param(1, {"likelihood": "student_t", "activation": "erf"}, id="student_t", marks=pytest.mark.slow),
+        pytest.param(1, {"likelihood": "poisson", "activation": "tanh"}, id="poisson", marks=pytest.mark.slow),
     ],
-    ids=["student_t", "heteroscedastic", "poisson", "three targets", "flax", "equinox"],
 )
 def test_parts(targets, options, tmp_path):
     x = np.random.default_rng(0).normal(size=(30, 3))
@@ -227,14 +225,14 @@ def test_refusals_are_one_line(models, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("format", RUN)
-def test_network_that_calls_python_is_refused(format, tmp_path):
+def test_network_that_calls_python_is_refused(tmp_path):
     def activation(h):
         return jax.pure_callback(np.tanh, jax.ShapeDtypeStruct(h.shape, h.dtype), h, vmap_method="expand_dims")
 
     x = np.random.default_rng(0).normal(size=(30, 3))
     model = untrained(BNNRegressor, x, x[:, 0], activation=activation, prior="flat")
-    with pytest.raises(ValueError, match=f"^network or likelihood cannot be exported as {format}: .+$") as caught:
-        model.export(tmp_path / "program", format)
-    assert "\n" not in str(caught.value)
+    for format in RUN:
+        with pytest.raises(ValueError, match=f"^network or likelihood cannot be exported as {format}: .+$") as caught:
+            model.export(tmp_path / "program", format)
+        assert "\n" not in str(caught.value)
     assert os.listdir(tmp_path) == []

@@ -49,9 +49,8 @@ def join_graphs(first: Any, second: Any, description: dict[str, Any]) -> bytes:
     del first.graph.output[:]
     first.graph.output.append(helper.make_tensor_value_info("narrow", TensorProto.FLOAT, ["N", None]))
     model = compose.merge_models(first, second, io_map=[("narrow", taken.name)])
-    del model.graph.value_info[
-        :
-    ]  # some shapes that jax2onnx notes on the way are wrong, and the runtime infers its own
+    # some shapes that jax2onnx notes on the way are wrong, and the runtime infers its own
+    del model.graph.value_info[:]
     helper.set_model_props(model, {"fpovi": canonical(description).decode()})
     return model.SerializeToString()
 
