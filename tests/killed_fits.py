@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from small_fits import plane
 
 from fpovi import BNNRegressor
 from fpovi.estimators import defaults, training
+from small_fits import plane
 
 SETTINGS = {"hidden_layer_sizes": (8,), "n_particles": 4, "prior": "flat", "max_epochs": 4000, "random_state": 0}
 

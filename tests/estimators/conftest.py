@@ -4,9 +4,9 @@
 import jax
 import numpy as np
 import pytest
-from small_fits import SETTINGS, named_classes, plane
 
 from fpovi import BNNClassifier, BNNRegressor
+from small_fits import SETTINGS, named_classes, plane
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_fits import SETTINGS, plane, same_fit
 
 from fpovi import BNNRegressor
 from fpovi.estimators import defaults, training
 from fpovi.persistence import FileError, read_file, write_file
+from small_fits import SETTINGS, plane, same_fit
 
 LONGER = {**SETTINGS, "max_epochs": 100}
 

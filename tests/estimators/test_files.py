@@ -9,10 +9,10 @@ import time
 
 import numpy as np
 import pytest
-from small_fits import SETTINGS, named_classes, plane, same_fit
 
 from fpovi import BNNClassifier, BNNRegressor, load
 from fpovi.persistence import FileError, read_file, write_file
+from small_fits import SETTINGS, named_classes, plane, same_fit
 
 ELSEWHERE = """
 import sys, numpy as np, fpovi
@@ -71,7 +71,9 @@ def test_names_of_columns_come_back(tmp_path):
 @pytest.mark.parametrize("kind", [str, object, np.int8, np.int64, np.float32])
 def test_classes_come_back_as_they_were(tmp_path, kind):
     X, words = named_classes()
-    labels = words.astype(kind) if kind in (str, object) else (np.searchsorted(np.unique(words), words) - 1).astype(kind)
+    labels = (
+        words.astype(kind) if kind in (str, object) else (np.searchsorted(np.unique(words), words) - 1).astype(kind)
+    )
     model = BNNClassifier(**SETTINGS).fit(X, labels)
     model.save(tmp_path / "model.fpovi")
     other = load(tmp_path / "model.fpovi")
@@ -85,7 +87,7 @@ def cube(h):
 
 def test_parts_given_as_objects_are_asked_for(tmp_path):
     X, y = plane()
-    model = BNNRegressor(**SETTINGS, activation=cube).set_params(prior="flat").fit(X, y)
+    model = BNNRegressor(**SETTINGS, activation=cube).fit(X, y)
     model.save(tmp_path / "model.fpovi")
     with pytest.raises(ValueError, match=r"activation was an object, .* load\(path, activation=…\)"):
         load(tmp_path / "model.fpovi")
@@ -100,7 +102,25 @@ def test_no_such_file(tmp_path):
         load(tmp_path / "model.fpovi")
 
 
-WRONG = [None, True, -1, 0, 2.5, 10**9, 10**15, "abc", "", [], [10**9] * 4, ["a"], [None], [[]], {}, {"a": 1}, {"a": {}}]
+WRONG = [
+    None,
+    True,
+    -1,
+    0,
+    2.5,
+    10**9,
+    10**15,
+    "abc",
+    "",
+    [],
+    [10**9] * 4,
+    ["a"],
+    [None],
+    [[]],
+    {},
+    {"a": 1},
+    {"a": {}},
+]
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +204,11 @@ def test_absurd_headers_are_refused_and_cost_nothing(tmp_path, contents, entry, 
 def test_parts_of_the_other_estimator_are_refused(tmp_path, contents):
     for name, other in (("BNNRegressor", "BNNClassifier"), ("BNNClassifier", "BNNRegressor")):
         header, arrays = contents[name]
-        for change in ({"parts": contents[other][0]["parts"]}, {"target": contents[other][0]["target"]}, {"estimator": other}):
+        for change in (
+            {"parts": contents[other][0]["parts"]},
+            {"target": contents[other][0]["target"]},
+            {"estimator": other},
+        ):
             write_file(tmp_path / "forged.fpovi", {**header, **change}, arrays, kind="model")
             with pytest.raises(FileError, match="not a sound one"):
                 load(tmp_path / "forged.fpovi")

@@ -11,10 +11,10 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from small_fits import SETTINGS, named_classes, plane, same_fit
 
 from fpovi import BNNClassifier, BNNRegressor
 from fpovi.loop import _chunk
+from small_fits import SETTINGS, named_classes, plane, same_fit
 
 ESTIMATORS = [(BNNRegressor, plane), (BNNClassifier, named_classes)]
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
-from fpovi.kernels import KERNELS, median_lengthscale, rbf
+from fpovi.kernels import KERNELS, RepresentationKernel, median_lengthscale, rbf
 from fpovi.likelihoods import LIKELIHOODS
 from fpovi.measurement import MEASUREMENTS, halo, kde, mixup, train_only
 from fpovi.networks import from_equinox, from_flax, mlp
@@ -52,6 +52,7 @@ SPACES = {"function": function_space, "weight": weight_space}
 WIDE_RBF = rbf(partial(median_lengthscale, factor=2.0))
 EXTRA_POINTS, WARM_UP = 20, 0.05
 
+AnyKernel = Kernel | RepresentationKernel
 PriorMaker = Callable[[Network, Likelihood], FunctionPrior]
 PRIOR_MAKERS: dict[str, PriorMaker] = {
     "nngp": lambda network, likelihood: nngp(network, centred=likelihood.classes),
@@ -92,7 +93,7 @@ class Spec:
     network: Network | None
     space: str
     flow: Flow
-    kernel: Kernel
+    kernel: AnyKernel
     prior: PriorMaker
     measurement: Measurement
     likelihood: Likelihood
@@ -171,12 +172,14 @@ def _named_likelihood(name: str) -> Likelihood:
     return make()
 
 
-def _kernel(kernel: Any) -> Kernel:
+def _kernel(kernel: Any) -> AnyKernel:
+    if isinstance(kernel, RepresentationKernel):
+        return kernel
     return _named_kernel(kernel) if isinstance(kernel, str) else _function(kernel, "kernel")
 
 
 @lru_cache(maxsize=64)
-def _named_kernel(name: str) -> Kernel:
+def _named_kernel(name: str) -> AnyKernel:
     make: Any = lookup({"auto": lambda: WIDE_RBF, **KERNELS}, name, "kernel")
     return make()
 
