@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All of scikit-learn's checks of an estimator, each with its status, as JSON lines: ``python sklearn_checks.py NAME``."""
+"""All of scikit-learn's checks of an estimator as lines of JSON: ``python sklearn_checks.py BNNRegressor``."""
 
 import json
 import os

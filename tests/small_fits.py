@@ -3,7 +3,7 @@
 
 import numpy as np
 
-SETTINGS = {"hidden_layer_sizes": (8,), "n_particles": 4, "prior": "nngp", "max_epochs": 20, "random_state": 0}
+SETTINGS = {"hidden_layer_sizes": (8,), "n_particles": 4, "prior": "flat", "max_epochs": 20, "random_state": 0}
 WORDS = np.array(["low", "middle", "high"])
 
 

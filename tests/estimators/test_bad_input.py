@@ -188,6 +188,6 @@ def test_sparse_rows_to_predict(regressor):
 def test_a_failed_partial_fit_changes_nothing(regressor):
     before = regressor.predict(X)
     for change, y in ((X[:, :1], Y), (X, put(Y, np.nan)), (X, np.column_stack([Y, Y]))):
-        with pytest.raises(ValueError, match="X|y"):
+        with pytest.raises(ValueError, match=r"X|y"):
             regressor.partial_fit(change, y)
     np.testing.assert_array_equal(regressor.predict(X), before)

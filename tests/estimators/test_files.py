@@ -87,7 +87,7 @@ def cube(h):
 
 def test_parts_given_as_objects_are_asked_for(tmp_path):
     X, y = plane()
-    model = BNNRegressor(**SETTINGS, activation=cube).set_params(prior="flat").fit(X, y)
+    model = BNNRegressor(**SETTINGS, activation=cube).fit(X, y)
     model.save(tmp_path / "model.fpovi")
     with pytest.raises(ValueError, match=r"activation was an object, .* load\(path, activation=…\)"):
         load(tmp_path / "model.fpovi")

@@ -45,8 +45,10 @@ def test_all_names_are_tried():
     assert max(map(len, NAMES.values())) <= len(MIXED)
 
 
-@pytest.mark.parametrize("prior", [name for name in wiring.PRIOR_MAKERS if name != "nngp"])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "prior",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in ("nngp", "flat"))) for name in wiring.PRIOR_MAKERS],
+)
 def test_every_prior_of_a_classifier(prior):
     X, y = named_classes()
     model = BNNClassifier(**{**SETTINGS, "prior": prior, "max_epochs": 3}).fit(X, y)
@@ -78,7 +80,7 @@ def small(key):
 @pytest.mark.parametrize("network", [Small(), small], ids=["flax", "equinox"])
 def test_a_users_network(network):
     X, y = plane()
-    settings = {**SETTINGS, "network": network, "prior": "flat"}
+    settings = {**SETTINGS, "network": network}
     model = BNNRegressor(**settings).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
     assert same_fit(model, BNNRegressor(**settings).fit(X, y))
@@ -87,7 +89,7 @@ def test_a_users_network(network):
 def test_a_network_with_too_few_outputs_is_told():
     X, y = named_classes()
     with pytest.raises(ValueError, match="outputs|classes"):
-        BNNClassifier(**{**SETTINGS, "network": small, "prior": "flat"}).fit(X, y)
+        BNNClassifier(**{**SETTINGS, "network": small}).fit(X, y)
 
 
 def test_a_prior_as_an_object():
@@ -123,14 +125,14 @@ def test_verbose_says_nothing_where_no_terminal_is(capfd):
 
 
 def test_partial_fit_goes_on_from_what_was_learned(regressor):
-    (X, y), (more, y_more) = plane(), plane(8, seed=1)
+    (X, y), (more, y_more) = plane(), plane(6, seed=1)
     model = BNNRegressor(**SETTINGS).partial_fit(X, y)
     assert same_fit(model, regressor)
     before, encoder, scales = model.predict(X), model.encoder_, model.scales_
     model.partial_fit(more * 100, y_more)
     assert model.encoder_ is encoder
     assert model.scales_ is scales or all(map(np.array_equal, model.scales_, scales))
-    assert len(model.rows_[0]) == 32
+    assert len(model.rows_[0]) == 30
     assert not np.array_equal(model.predict(X), before)
     again = BNNRegressor(**SETTINGS).partial_fit(X, y).partial_fit(more[::-1] * 100, y_more[::-1])
     assert same_fit(model, again)

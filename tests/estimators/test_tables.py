@@ -23,7 +23,7 @@ def assert_finite(model, X):
 
 def test_a_frame_of_every_kind_of_column():
     frame = pd.concat([every_kind()] * 2, ignore_index=True)
-    model = refit(frame, np.arange(8.0), prior="flat")
+    model = refit(frame, np.arange(8.0))
     assert model.n_features_in_ == frame.shape[1]
     assert model.feature_names_in_.tolist() == list(frame.columns)
     assert_finite(model, frame)
@@ -84,12 +84,12 @@ def test_two_rows():
 
 def test_more_columns_than_rows():
     X = np.random.default_rng(0).normal(size=(20, 200))
-    model = refit(X, X[:, 0], prior="flat")
+    model = refit(X, X[:, 0])
     assert_finite(model, X)
 
 
 def test_only_constant_columns_leave_the_mean():
-    model = refit(np.ones((24, 2)), plane()[1], prior="flat")
+    model = refit(np.ones((24, 2)), plane()[1])
     assert np.ptp(model.predict(plane()[0])) == 0
 
 

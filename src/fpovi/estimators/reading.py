@@ -17,7 +17,7 @@ from fpovi.estimators.training import blank_history
 from fpovi.estimators.writing import KEPT
 from fpovi.networks import fan_in_scales
 from fpovi.persistence import FileError, read_file, restore_tree
-from fpovi.preprocessing import Encoder
+from fpovi.preprocessing import Encoder, plain
 from fpovi.types import State, lookup
 
 ESTIMATORS: dict[str, type[BaseBNN]] = {"BNNRegressor": BNNRegressor, "BNNClassifier": BNNClassifier}
@@ -63,9 +63,10 @@ def _restore(header: dict[str, Any], arrays: dict[str, np.ndarray], objects: dic
     model._target_from_json(header["target"])
     model.diagnostics_ = Diagnostics.from_json(header["diagnostics"])
     if header["columns"] is not None:
-        if header["columns"] != list(model.encoder_.names or ()):
+        names = plain.distinct_texts(header["columns"], "columns")
+        if len(names) != model.n_features_in_ or model.encoder_.names not in (None, names):
             raise ValueError("the names of its columns contradict each other")
-        model.feature_names_in_ = np.asarray(header["columns"], object)
+        model.feature_names_in_ = np.asarray(names, object)
     dials = Dials(fan_in_scales(model.sizes_), jnp.asarray(0.01), jnp.asarray(1.0))
     key = jax.random.key(0)
     state = jax.eval_shape(lambda: start(model.spec_, n, dials, key))

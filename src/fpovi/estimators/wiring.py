@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from fpovi.flows import FLOWS, gfsf
 from fpovi.inference import function_space, weight_space
-from fpovi.kernels import KERNELS, median_lengthscale, rbf
+from fpovi.kernels import KERNELS, RepresentationKernel, median_lengthscale, rbf
 from fpovi.likelihoods import LIKELIHOODS, gaussian
 from fpovi.measurement import MEASUREMENTS, halo, kde, mixup, train_only
 from fpovi.networks import from_equinox, from_flax, mlp
@@ -49,6 +49,7 @@ WIDE_RBF = rbf(partial(median_lengthscale, factor=2.0))
 SAFE_GFSF = partial(gfsf, ridge=1e-3)  # two particles may come to say the same
 EXTRA_POINTS, NOISE_FLOOR = 20, 1e-3
 
+AnyKernel = Kernel | RepresentationKernel
 PriorMaker = Callable[[Network, Likelihood], FunctionPrior]
 PRIOR_MAKERS: dict[str, PriorMaker] = {
     "nngp": lambda network, likelihood: nngp(network, jitter=1e-3, centred=likelihood.classes),
@@ -81,7 +82,7 @@ class Spec:
     network: Network | None
     space: str
     flow: Flow
-    kernel: Kernel
+    kernel: AnyKernel
     prior: PriorMaker
     measurement: Measurement
     likelihood: Likelihood
@@ -135,12 +136,14 @@ def _named_likelihood(name: str) -> Likelihood:
     return make()
 
 
-def _kernel(kernel: Any) -> Kernel:
+def _kernel(kernel: Any) -> AnyKernel:
+    if isinstance(kernel, RepresentationKernel):
+        return kernel
     return _named_kernel(kernel) if isinstance(kernel, str) else _function(kernel, "kernel")
 
 
 @lru_cache(maxsize=64)
-def _named_kernel(name: str) -> Kernel:
+def _named_kernel(name: str) -> AnyKernel:
     make: Any = lookup({"auto": lambda: WIDE_RBF, **KERNELS}, name, "kernel")
     return make()
 
