@@ -17,7 +17,7 @@ from fpovi.estimators.wiring import Dials, start
 from fpovi.estimators.writing import KEPT
 from fpovi.networks import fan_in_scales
 from fpovi.persistence import FileError, read_file, restore_tree
-from fpovi.preprocessing import Encoder
+from fpovi.preprocessing import Encoder, plain
 from fpovi.types import State, lookup
 
 ESTIMATORS: dict[str, type[BaseBNN]] = {"BNNRegressor": BNNRegressor, "BNNClassifier": BNNClassifier}
@@ -52,6 +52,8 @@ def _restore(header: dict[str, Any], arrays: dict[str, np.ndarray], objects: dic
     if len(model.encoder_.features) != model.sizes_[0]:
         raise ValueError("its columns and its network do not fit together")
     model._target_from_json(header["target"])
+    if header["target_names"] is not None:
+        model.target_names_ = plain.distinct_texts(header["target_names"], "target_names")
     model.diagnostics_ = Diagnostics.from_json(header["diagnostics"])
     model.n_features_in_ = int(header["n_features"])
     if header["columns"] is not None:
