@@ -51,7 +51,8 @@ def evaluate(
         with about(data):
             y = observed(frame, names, getattr(fitted, "classes_", None))
             weights = None if weight is None else row_weights(frame, weight, names)
-            predictive = ask(fitted, frame, unknown)
+        predictive = ask(fitted, frame, data, unknown)
+        with about(data):
             scores = calibration.evaluate(predictive, y, weights)
         written = []
         if plots is not None:

@@ -14,11 +14,13 @@ from rich.text import Text
 
 from fpovi.cli.failure import about, one_line_errors
 from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, check_free
+from fpovi.data.problem import inputs_as_learned
 from fpovi.data.tables import TableError, extension, read_table, write_table
 from fpovi.estimators import load
 from fpovi.predictive import Predictive
-from fpovi.preprocessing import align
+from fpovi.preprocessing.encoder import POLICIES
 from fpovi.report import prediction_columns
+from fpovi.types import lookup
 
 FIRST_ROWS = 10
 STDOUT = Path("-")
@@ -51,10 +53,9 @@ def predict(
             check_free(out, force)
         fitted = load(model)
         frame = read_table(data)
+        predictive = ask(fitted, frame, data, unknown)
+        columns = prediction_columns(predictive, names_of(fitted), level, getattr(fitted, "classes_", None))
         with about(data):
-            columns = prediction_columns(
-                ask(fitted, frame, unknown), names_of(fitted), level, getattr(fitted, "classes_", None)
-            )
             _refuse_taken(frame, columns)
         whole = pd.concat([frame, columns], axis=1)
         if out == STDOUT:
@@ -68,9 +69,11 @@ def predict(
             _preview(columns)
 
 
-def ask(fitted: Any, frame: pd.DataFrame, unknown: str) -> Predictive:
-    """What a model predicts of a table's rows, its columns found by name."""
-    return fitted.set_params(unknown=unknown).predict_dist(align(frame, fitted.encoder_.columns))
+def ask(fitted: Any, frame: pd.DataFrame, data: Path, unknown: str) -> Predictive:
+    """What a model predicts of the rows of the table in the file ``data``, its columns found by name."""
+    fitted.set_params(unknown=lookup(POLICIES, unknown, "unknown"))
+    with about(data):
+        return fitted.predict_dist(inputs_as_learned(frame, fitted.encoder_.columns))
 
 
 def names_of(fitted: Any) -> list[str]:
@@ -99,7 +102,7 @@ def _preview(columns: pd.DataFrame) -> None:
     view = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     view.add_column("row", justify="right")
     for name in columns:
-        view.add_column(Text(name), justify="right")
+        view.add_column(Text(name), justify="right", overflow="fold")
     for row, values in columns.head(FIRST_ROWS).iterrows():
         view.add_row(str(row), *(Text(f"{value:.4g}" if isinstance(value, float) else str(value)) for value in values))
     console = Console(highlight=False)

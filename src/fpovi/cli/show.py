@@ -31,7 +31,7 @@ def show(model: ModelFile, as_json: AsJson = False) -> None:
                 "networks": networks_of(facts),
                 "steps": str(facts["steps"]),
                 "noise": facts["noise"],
-                "settings": "\n".join(f"{name} {_written(value)}" for name, value in facts["settings"].items()),
+                "settings": _settings(facts["settings"]),
                 "versions": ", ".join(f"{name} {number}" for name, number in facts["versions"].items()),
             }
         )
@@ -62,6 +62,10 @@ def print_facts(facts: dict[str, Any]) -> None:
 def _columns(kinds: dict[str, str]) -> str:
     lines = [f"{name}: {kind}" for name, kind in list(kinds.items())[:MOST_COLUMNS]]
     return "\n".join(lines + [f"and {len(kinds) - MOST_COLUMNS} more"] * (len(kinds) > MOST_COLUMNS))
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    return "\n".join(f"{name} {_written(value)}" for name, value in settings.items() if value is not None)
 
 
 def _written(value: Any) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fpovi.data.tables import TableError, check_column, check_target, infer_task
+from fpovi.preprocessing import Columns, align
 from fpovi.types import lookup
 
 TASKS = {"auto": "auto", "regression": "regression", "classification": "classification"}
@@ -55,6 +56,8 @@ def pose(
             value = chosen[name].iloc[0]
             raise TableError(f"target: column {name!r} is {value} in every row: there is nothing to learn")
     task = _settle(chosen, task)
+    if task == "classification":
+        _check_classes(chosen.iloc[:, 0])
     return Problem(inputs, _values(chosen, task), weights, task, tuple(_oddities(inputs)))
 
 
@@ -86,6 +89,16 @@ def observed(frame: pd.DataFrame, targets: Sequence[str], classes: NDArray[Any] 
     return place
 
 
+def inputs_as_learned(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
+    """The learned columns of a table in the learned order; where numbers were learned, words are shown and refused."""
+    inputs = align(frame, columns)
+    for i, kind in enumerate(columns.kinds):
+        column = inputs.iloc[:, i]
+        if kind == "number" and pd.api.types.is_string_dtype(column) and (stray := _first_word(column)):
+            raise TableError(f"{columns.label(i)} has {stray}, where numbers were seen in fit")
+    return inputs
+
+
 def _settle(chosen: pd.DataFrame, task: str) -> str:
     if task == "auto":
         for name in chosen:
@@ -108,6 +121,14 @@ def _settle(chosen: pd.DataFrame, task: str) -> str:
     return task
 
 
+def _check_classes(column: pd.Series) -> None:
+    count = column.nunique()
+    if count > max(len(column) / 2, 2):
+        raise TableError(
+            f"target: column {column.name!r} has {count} different values in {len(column)} rows, too many for classes"
+        )
+
+
 def _values(chosen: pd.DataFrame, task: str) -> NDArray[Any]:
     if task == "classification":
         column = chosen.iloc[:, 0]
@@ -125,9 +146,13 @@ def _numbers(column: pd.Series, role: str) -> NDArray[np.float64]:
     if bad.any():
         row = int(np.argmax(bad))
         raise TableError(
-            f"{role}: column {column.name!r} has {column.iloc[row]!r} at row {row}, but finite numbers are needed"
+            f"{role}: column {column.name!r} has {_shown(column.iloc[row])} at row {row}, but finite numbers are needed"
         )
     return values
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def _oddities(inputs: pd.DataFrame) -> list[str]:
@@ -143,8 +168,12 @@ def _stray_word(column: pd.Series) -> str | None:
     """The first word, and its row, of a column of text that holds mostly numbers."""
     if not pd.api.types.is_string_dtype(column):
         return None
+    words = pd.to_numeric(column.dropna(), errors="coerce").isna()
+    return _first_word(column) if words.mean() < 1 - MOSTLY else None
+
+
+def _first_word(column: pd.Series) -> str | None:
+    """The first value of a column of text that is no number, and its row."""
     present = column.dropna()
-    words = pd.to_numeric(present, errors="coerce").isna()
-    if not words.any() or words.mean() >= 1 - MOSTLY:
-        return None
-    return f"{present[words].iloc[0]!r} at row {present[words].index[0]}"
+    words = present[pd.to_numeric(present, errors="coerce").isna()]
+    return f"{words.iloc[0]!r} at row {words.index[0]}" if len(words) else None
