@@ -19,7 +19,7 @@ FLOORS = [
     {"estimators"},
     {"preprocessing", "persistence", "progress", "diagnostics", "calibration", "plots"},
     {"inference", "loop", "updates", "sharding", "predictive"},
-    {"flows", "kernels", "priors", "likelihoods", "measurement", "networks", "particles", "batches"},
+    {"flows", "kernels", "priors", "likelihoods", "measurement", "networks", "particles", "batches", "warm_start"},
     {"numerics"},
     {"types"},
 ]

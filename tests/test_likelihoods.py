@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fpovi.likelihoods import LIKELIHOODS, gaussian, heteroscedastic, inverse_gamma_log_prob, student_t
+from fpovi.likelihoods import LIKELIHOODS, Floored, gaussian, heteroscedastic, inverse_gamma_log_prob, student_t
 
 ROWS, TARGETS = 6, 2
 NUMERIC = sorted(set(LIKELIHOODS) - {"categorical"})
@@ -276,3 +276,26 @@ def test_df_must_be_above_two(df):
 def test_floor_must_be_positive(floor):
     with pytest.raises(ValueError, match=f"floor={floor} must be positive and finite"):
         heteroscedastic(floor)
+
+
+def test_a_floored_noise_is_never_less_and_its_floor_does_not_move(x64):
+    """σ² = floor² + softplus(ρ)²; ∂σ/∂ρ by differentiation; no pull on the floor."""
+    likelihood = gaussian(floor=0.3)
+    params = Floored(jnp.asarray(-0.7), jnp.asarray(0.3))
+    sigma = (0.3**2 + np.log1p(np.exp(-0.7)) ** 2) ** 0.5
+    np.testing.assert_allclose(likelihood.noise(params), sigma, rtol=1e-12)
+    f, y = jnp.zeros((2, 1)), jnp.asarray([[0.5], [-1.0]])
+    np.testing.assert_allclose(likelihood.log_prob(params, f, y), stats.norm.logpdf(y, 0, sigma), rtol=1e-12)
+    slope = jax.grad(lambda rho: likelihood.noise(params._replace(rho=rho)))(params.rho)
+    np.testing.assert_allclose(likelihood.log_jacobian(params), np.log(slope), rtol=1e-10)
+    pull = jax.grad(lambda params: jnp.sum(likelihood.log_prob(params, f, y)) + likelihood.log_prior(params))(params)
+    assert pull.floor == 0
+    assert pull.rho != 0
+    assert likelihood.noise(Floored.at(jnp.asarray(1e-9), jnp.asarray(0.3))) == pytest.approx(0.3)
+
+
+def test_a_floor_goes_with_a_learned_noise():
+    with pytest.raises(ValueError, match=r"floor=0\.1 .*learned"):
+        gaussian(noise_scale=1.0, floor=0.1)
+    with pytest.raises(ValueError, match="floor=-1"):
+        gaussian(floor=-1.0)

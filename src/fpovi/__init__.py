@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from fpovi import flows, kernels, likelihoods, measurement, networks, priors
 from fpovi.batches import make_batch
-from fpovi.estimators import BNNClassifier, BNNRegressor, load
+from fpovi.estimators import BNNClassifier, BNNRegressor, export_inputs, load
 from fpovi.inference import exact, function_space, weight_space
 from fpovi.loop import Run, run
 from fpovi.predictive import Predictive, predict
@@ -28,6 +28,7 @@ __all__ = [
     "State",
     "__version__",
     "exact",
+    "export_inputs",
     "flows",
     "function_space",
     "kernels",

@@ -65,7 +65,7 @@ class Diagnostics(NamedTuple):
                 )
                 for one in fields
             ]
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"diagnostics are not a list of findings: {error}") from error
         return cls(tuple(findings))
 
@@ -94,11 +94,13 @@ def diagnose(
 
 def _convergence(history: Info) -> Finding:
     """The gain in log-likelihood from the last but one tenth of the run to the last."""
-    each = np.array_split(np.asarray(history.log_likelihood, np.float64), 10)
-    means = [float(np.mean(part)) if len(part) else np.nan for part in each]
-    gain = means[-1] - means[-2] if np.isfinite(means[-2]) else 0.0
+    climbed = np.asarray(history.log_likelihood, np.float64)
+    if len(climbed) < 10:
+        return Finding("convergence", 0.0, False, "too few steps to tell whether it has settled", "more max_epochs")
+    *_, before, last = np.array_split(climbed, 10)
+    gain = float(np.mean(last) - np.mean(before))
     # a few mini-batches differ by chance
-    chance = 3 * float(np.std(each[-1])) / max(len(each[-1]), 1) ** 0.5
+    chance = 3 * float(np.std(last)) / len(last) ** 0.5
     if gain > STILL_CLIMBING + chance:
         return Finding("convergence", gain, False, "the log-likelihood was still rising at the end", "more max_epochs")
     if gain < -STILL_CLIMBING - chance:

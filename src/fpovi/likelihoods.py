@@ -9,7 +9,7 @@ standardised units) and has an inverse-gamma prior on the standard deviation its
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,26 +32,52 @@ def _softplus_inverse(value: float) -> Array:
     return jnp.asarray(math.log(math.expm1(value)), float)
 
 
-class _Noise:
-    """Where σ comes from: a fixed number, or a learned ``rho``."""
+class Floored(NamedTuple):
+    """Parameters of a noise that cannot fall below a floor: σ² = floor² + softplus(rho)². The floor does not move."""
 
-    def __init__(self, fixed: float | None, start: float):
+    rho: Float[Array, "*n"]
+    floor: Float[Array, "*n"]
+
+    @classmethod
+    def at(cls, above: Float[Array, "*n"], floor: Float[Array, "*n"]) -> "Floored":
+        """The parameters with softplus(rho) = ``above``."""
+        return cls(jnp.log(jnp.expm1(above)), jnp.broadcast_to(floor, above.shape))
+
+
+class _Noise:
+    """Where σ comes from: a fixed number, or a learned ``rho``, with or without a floor."""
+
+    def __init__(self, fixed: float | None, start: float, floor: float = 0.0):
         for name, value in (("noise_scale", fixed), ("start", start)):
             if value is not None:
                 _check_positive(name, value)
-        self.fixed, self.start = fixed, start
+        if not 0 <= floor < math.inf or (floor > 0 and fixed is not None):
+            raise ValueError(f"floor={floor} must be finite and not negative, and goes with a learned noise only")
+        self.fixed, self.start, self.floor = fixed, start, floor
 
     def init(self) -> PyTree:
-        return NO_PARAMS if self.fixed is not None else _softplus_inverse(self.start)
+        if self.fixed is not None:
+            return NO_PARAMS
+        rho = _softplus_inverse(self.start)
+        return Floored(rho, jnp.asarray(self.floor, float)) if self.floor else rho
 
     def scale(self, params: PyTree) -> Scalar:
-        return jnp.asarray(self.fixed, float) if self.fixed is not None else jax.nn.softplus(params)
+        if self.fixed is not None:
+            return jnp.asarray(self.fixed, float)
+        if not self.floor:
+            return jax.nn.softplus(params)
+        return jnp.hypot(jax.lax.stop_gradient(params.floor), jax.nn.softplus(params.rho))
 
     def log_prior(self, params: PyTree) -> Scalar:
         return jnp.zeros(()) if self.fixed is not None else inverse_gamma_log_prob(self.scale(params))
 
     def log_jacobian(self, params: PyTree) -> Scalar:
-        return jnp.zeros(()) if self.fixed is not None else jax.nn.log_sigmoid(params)
+        if self.fixed is not None:
+            return jnp.zeros(())
+        if not self.floor:
+            return jax.nn.log_sigmoid(params)
+        above = jax.nn.softplus(params.rho)
+        return jnp.log(above) + jax.nn.log_sigmoid(params.rho) - jnp.log(self.scale(params))
 
 
 def _check_positive(name: str, value: float) -> None:
@@ -92,16 +118,19 @@ def _location_scale(
     )
 
 
-def gaussian(noise_scale: float | None = None, shared: bool = False, start: float = 0.5) -> Likelihood:
+def gaussian(
+    noise_scale: float | None = None, shared: bool = False, start: float = 0.5, floor: float = 0.0
+) -> Likelihood:
     r""":math:`y \sim \mathcal N(f, \sigma^2)`.
 
-    σ is ``noise_scale`` if given, else learned: one per particle, or with ``shared`` one for all of them.
+    σ is ``noise_scale`` if given, else learned: one per particle, or with ``shared`` one for all of them. It never
+    falls below ``floor``: networks that can interpolate the data would otherwise find no noise at all.
 
     >>> normal = gaussian(noise_scale=1.0)
     >>> float(normal.log_prob(normal.init(), jnp.zeros((1, 1)), jnp.zeros((1, 1)))[0, 0])  # -log √(2π)
     -0.9189...
     """
-    noise = _Noise(noise_scale, start)
+    noise = _Noise(noise_scale, start, floor)
     return _location_scale(noise, stats.norm.logpdf, stats.norm.cdf, jax.random.normal, 1.0, shared)._replace(
         normal=True
     )

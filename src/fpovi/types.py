@@ -80,7 +80,7 @@ class Likelihood(NamedTuple):
     ``width(m)`` is the number of network outputs that ``m`` targets need, ``targets(k)`` how many ``k`` outputs predict
     (classes: one, however many outputs), and ``check(y, k)`` raises a ``ValueError`` for targets they cannot mean.
     ``noise(params)`` is the scalar worth plotting; ``log_prior`` is its density, ``log_jacobian`` log |∂noise/∂params|.
-    With ``shared`` all particles keep the same params; ``discrete`` targets are whole numbers, ``classes`` their names, and
+    With ``shared`` all particles keep the same params. ``discrete`` targets are whole numbers, ``classes`` their names,
     ``binary`` ones 0 or 1. ``normal`` says that given f, y is Gaussian: ``mean`` and ``variance`` tell all.
     """
 

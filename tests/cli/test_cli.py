@@ -51,7 +51,7 @@ def test_demo_as_json(finished):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["reproduce", "unknown"], "experiment='unknown' is not known; choose one of synthetic"),
+        (["reproduce", "unknown"], "experiment='unknown' is not known; choose one of defaults, synthetic"),
         (["reproduce", "synthetic", "--preset", "fast"], "preset='fast' is not known; choose one of quick"),
     ],
 )

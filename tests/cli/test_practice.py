@@ -160,7 +160,7 @@ def test_show_says_what_the_file_knows(model, classifier):
     assert told["noise"][0] > 0
     assert told["bytes"] == model[0].stat().st_size
     assert {"fpovi", "jax", "numpy"} == told["versions"].keys()
-    assert "classes   a, b, c" in good("show", classifier).stdout
+    assert "classes    a, b, c" in good("show", classifier).stdout
 
 
 def test_several_targets(folder):

@@ -15,7 +15,8 @@ from fpovi.types import Architecture, Scales
 
 module = sys.modules["fpovi.priors.evidence"]
 SIZES = (3, 50, 1)
-TRUE = Scales(jnp.asarray([3.0, 1.0, 0.1]), jnp.asarray([1.0, 4.0]), jnp.asarray([1.0, 0.5]), jnp.asarray(0.2))
+# the first bias has the variance of the inputs' part, (3² + 1² + .1²)/3, as evidence has it
+TRUE = Scales(jnp.asarray([3.0, 1.0, 0.1]), jnp.asarray([1.0, 4.0]), jnp.asarray([3.337, 0.5]), jnp.asarray(0.2))
 
 
 def architecture(scales=TRUE, phi=jax.nn.relu):

@@ -20,7 +20,7 @@ from fpovi.cli.options import (
     whole_numbers,
     whole_or_auto,
 )
-from fpovi.cli.show import networks_of, print_facts, task_of
+from fpovi.cli.show import networks_of, print_facts, soundness_of, task_of
 from fpovi.data.problem import TASKS, Problem, pose
 from fpovi.data.tables import read_table
 from fpovi.estimators import BNNClassifier, BNNRegressor
@@ -30,6 +30,7 @@ from fpovi.kernels import KERNELS
 from fpovi.likelihoods import LIKELIHOODS
 from fpovi.persistence import FileError
 from fpovi.report import describe
+from fpovi.types import lookup
 
 ESTIMATORS: dict[str, Any] = {"regression": BNNRegressor, "classification": BNNClassifier}
 MODEL_PANEL, TRAINING_PANEL = "The model", "Training"
@@ -139,6 +140,7 @@ def fit(
     if likelihood != "auto":
         settings["likelihood"] = likelihood
     with one_line_errors(lambda: _what_is_left(checkpoint)):
+        lookup(TASKS, task, "task")
         settings |= {
             "hidden_layer_sizes": whole_numbers(hidden, "--hidden"),
             "learning_rate": number_or_auto(learning_rate, "--learning-rate"),
@@ -214,6 +216,7 @@ def _summarise(facts: dict[str, Any]) -> None:
             "learned from": f"{facts['rows']} rows, {len(kinds)} columns ({used})",
             "noise": facts["noise"],
             "networks": f"{networks_of(facts)}, {facts['steps']} steps",
+            "soundness": soundness_of(facts),
             "time": f"{facts['seconds']:.1f} s",
             "model": f"{facts['file']} ({facts['bytes'] / 1000:.0f} kB)",
         }

@@ -31,6 +31,7 @@ def show(model: ModelFile, as_json: AsJson = False) -> None:
                 "networks": networks_of(facts),
                 "steps": str(facts["steps"]),
                 "noise": facts["noise"],
+                "soundness": soundness_of(facts),
                 "settings": _settings(facts["settings"]),
                 "versions": ", ".join(f"{name} {number}" for name, number in facts["versions"].items()),
             }
@@ -45,6 +46,11 @@ def task_of(facts: dict[str, Any]) -> str:
 def networks_of(facts: dict[str, Any]) -> str:
     """How many networks a described model has, and how large they are."""
     return f"{facts['n_particles']} of {'-'.join(map(str, facts['network']))} units"
+
+
+def soundness_of(facts: dict[str, Any]) -> str:
+    """What the diagnosis of a described model's fit found."""
+    return "\n".join(facts["complaints"]) or "nothing to complain of"
 
 
 def print_facts(facts: dict[str, Any]) -> None:

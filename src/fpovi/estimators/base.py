@@ -2,8 +2,9 @@
 """What regressors and classifiers share: read a table, wire the parts, run, keep, and say what is known."""
 
 import os
+import re
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,16 +19,19 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from fpovi.batches import make_batch, pad
 from fpovi.diagnostics import Diagnostics, diagnose
 from fpovi.estimators import defaults
-from fpovi.estimators.training import Progressed, fingerprint_of, train
-from fpovi.estimators.wiring import (
+from fpovi.estimators.exporting import export_model
+from fpovi.estimators.phases import (
     Dials,
-    Spec,
-    choose_likelihood,
-    layer_sizes,
+    can_warm_up,
+    continue_from,
+    flow_recipe,
     outputs_of,
     start,
-    wire,
+    warm_recipe,
+    warm_start,
 )
+from fpovi.estimators.training import FLOW, WARM, Progressed, belongs_to, fingerprint_of, train
+from fpovi.estimators.wiring import Spec, choose_likelihood, layer_sizes, wire
 from fpovi.estimators.writing import write_model
 from fpovi.networks import fan_in_scales
 from fpovi.predictive import Predictive
@@ -54,7 +58,7 @@ class BaseBNN(BaseEstimator):
         activation: Any = "relu",
         *,
         n_particles: int = 20,
-        flow: Any = "svgd",
+        flow: Any = "gfsf",
         space: str = "function",
         kernel: Any = "auto",
         prior: Any = "auto",
@@ -104,10 +108,6 @@ class BaseBNN(BaseEstimator):
     def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
         raise NotImplementedError
 
-    def _surrogate(self, y: NDArray[Any], likelihood: Likelihood) -> NDArray[np.float64] | None:
-        """Real numbers in the place of y, by which the evidence may choose the prior's scales."""
-        raise NotImplementedError
-
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Shift and scale of the targets."""
         raise NotImplementedError
@@ -118,12 +118,14 @@ class BaseBNN(BaseEstimator):
     def _target_from_json(self, fields: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
         """Learn from a table X ``(N, d)`` and targets y, one weight per row optional.
 
         X may be a data frame with numbers, categories, dates and missing values. A row of weight 2 counts like that
         row twice.
         """
+        if self.checkpoint is not None and self.random_state is None:
+            raise ValueError("checkpoint needs a random_state, such as 0: no fit can go on with other random numbers")
         X, weight = self._check_rows(X, y, sample_weight, reset=True)
         likelihood = choose_likelihood(self.likelihood)
         targets = self._learn_target(y, weight, likelihood)
@@ -140,7 +142,7 @@ class BaseBNN(BaseEstimator):
         self._train(key_start, key_run, key_hold, spec, scales, rows)
         return self
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
         """Go on learning with more rows: what was learned stays the start, and all rows so far count.
 
         Scaling, categories and the prior's scales stay those of the first rows.
@@ -163,10 +165,14 @@ class BaseBNN(BaseEstimator):
 
     def predict_dist(self, X: Any) -> Predictive:
         """What is known about the targets of the rows of X, in their own units: see :class:`~fpovi.Predictive`."""
-        check_is_fitted(self)
-        shift, scale = (jnp.asarray(unit, jnp.float32) for unit in self._units())
+        check_is_fitted(self, "state_")
+        return self._predictive(X, *self._units())
+
+    def _predictive(self, X: Any, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Predictive:
+        check_is_fitted(self, "state_")
+        units = (jnp.asarray(unit, jnp.float32) for unit in (shift, scale))
         params = jax.tree.map(jnp.asarray, self.state_.params)
-        return Predictive(self.spec_.likelihood, jnp.asarray(self._functions(self._encode(X))), params, shift, scale)
+        return Predictive(self.spec_.likelihood, jnp.asarray(self._functions(self._encode(X))), params, *units)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draws of all targets together: ``(n_samples, N)`` or ``(n_samples, N, m)``, each one coherent function."""
@@ -175,36 +181,40 @@ class BaseBNN(BaseEstimator):
 
     def diagnose(self) -> Diagnostics:
         """Is the fit sound? Verdicts in words, each with the knob to turn; a warning if something is wrong."""
-        check_is_fitted(self)
+        check_is_fitted(self, "state_")
         for finding in self.diagnostics_.complaints:
             warnings.warn(f"{finding.name}: {finding.verdict} (try {finding.remedy})", FitWarning, stacklevel=2)
         return self.diagnostics_
 
     def save(self, path: str | os.PathLike[str], force: bool = True) -> None:
         """Write the model to one file, which :func:`fpovi.load` reads; an existing one is replaced if ``force``."""
-        check_is_fitted(self)
+        check_is_fitted(self, "state_")
         write_model(self, path, force)
+
+    def export(self, path: str | os.PathLike[str], format: str = "stablehlo", force: bool = True) -> None:
+        """Write predictions as a program that runs without fpovi: see :mod:`fpovi.estimators.exporting`."""
+        check_is_fitted(self, "state_")
+        export_model(self, path, format, force)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """X as given, names and number of columns noted or compared, and one finite weight per row."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        if issparse(X):
-            raise ValueError("X is sparse, but sparse input is not supported: use X.toarray()")
-        X = X if hasattr(X, "iloc") else _as_array(X)
+        given, X = X, _table(X)
+        validate_data(self, given, reset=reset, skip_check_array=True)
         check_consistent_length(X, y)
         rows = X.shape[0]
         if reset and rows < MIN_ROWS:
-            raise ValueError(f"X has n_samples=1 row, but at least {MIN_ROWS} are needed to learn from")
+            raise ValueError(f"X has n_samples={rows} rows, but at least {MIN_ROWS} are needed to learn from")
         weight = _check_sample_weight(sample_weight, np.zeros((rows, 1)), dtype=np.float64, ensure_non_negative=True)
         if np.sum(weight > 0) < (MIN_ROWS if reset else 1):
             raise ValueError(f"sample_weight leaves {np.sum(weight > 0)} rows, but at least {MIN_ROWS} are needed")
         return X, weight
 
     def _encode(self, X: Any) -> Float[np.ndarray, "N d"]:
+        table = _table(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        return self.encoder_(X, unknown=self.unknown)
+        return self.encoder_(table, unknown=self.unknown)
 
     def _key(self) -> Key:
         return _key_of(self.random_state)
@@ -212,11 +222,12 @@ class BaseBNN(BaseEstimator):
     def _choose_scales(
         self, key: Key, spec: Spec, x: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]
     ) -> Scales:
-        """By the evidence where the prior is automatic and the targets are real numbers, else by fan-in."""
-        surrogate = self._surrogate(y, spec.likelihood)
-        if self.prior != "auto" or spec.network is not None or surrogate is None:
+        """By the evidence where the prior is automatic and the targets are real numbers, else fixed."""
+        if self.prior == "auto" and spec.likelihood.classes:
+            return defaults.class_scales(spec.sizes)
+        if self.prior != "auto" or spec.network is not None or spec.likelihood.discrete:
             return fan_in_scales(spec.sizes)
-        return evidence(key, x, surrogate, spec.sizes, spec.activation, weight=weight)
+        return evidence(key, x, y, spec.sizes, spec.activation, weight=weight)
 
     def _train(
         self,
@@ -228,23 +239,39 @@ class BaseBNN(BaseEstimator):
         rows: tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]],
         earlier: State | None = None,
     ) -> None:
-        if isinstance(self.n_particles, bool) or not isinstance(self.n_particles, int) or self.n_particles < 1:
-            raise ValueError(f"n_particles={self.n_particles!r} must be a positive whole number")
+        n = self.n_particles
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"n_particles={n!r} must be a positive whole number")
         training, held = self._hold_out(key_hold, rows)
         count = len(training[0])
         size = defaults.rows_per_step(self.batch_size, count)
-        steps = defaults.total_steps(self.max_epochs, count, size)
-        dials = Dials(scales, jnp.asarray(defaults.peak_rate(self.learning_rate)), jnp.asarray(float(steps)))
-        state = start(spec, self.n_particles, dials, key_start)
-        if earlier is not None:
-            state = state._replace(particles=earlier.particles, params=earlier.params, model=earlier.model)
+        steps, rate = defaults.total_steps(self.max_epochs, count, size), defaults.peak_rate(self.learning_rate)
         data = pad(_batch(*training), defaults.padded_rows(count))
         held_batch = None if held is None else pad(_batch(*held), defaults.padded_rows(len(held[0])))
+        # of a first fit only: run again, a program gets there at once, and from there takes the same way on
+        checkpoint = self.checkpoint if earlier is None else None
+        fingerprint = "" if checkpoint is None else fingerprint_of(self._settings(), data, held_batch, scales)
+        options: dict[str, Any] = {"batch_size": min(size, data.x.shape[0]), "verbose": bool(self.verbose)}
+
+        if earlier is None and self.prior == "auto" and can_warm_up(spec) and steps > 1:
+            warm_steps = defaults.warm_steps(steps)
+            steps -= warm_steps
+            dials = _dials(scales, rate, warm_steps)
+            earlier = warm_start(spec, int(n), dials, key_start, _some(key_start, training))
+            if not belongs_to(checkpoint, fingerprint + FLOW):
+                earlier = train(
+                    jax.random.fold_in(key_run, 1), warm_recipe(spec, dials), earlier, data, warm_steps,
+                    checkpoint=checkpoint, fingerprint=fingerprint + WARM, label="warm-up", **options,
+                ).state  # fmt: skip
+            rate *= defaults.FLOW_RATE
+        dials = _dials(scales, rate, steps)
+        state = start(spec, int(n), dials, key_start)
+        if earlier is not None:
+            state = continue_from(spec, dials, key_start, earlier)
         done: Progressed = train(
-            key_run, spec.recipe(dials), state, data, steps, batch_size=min(size, data.x.shape[0]),
-            chunk_size=min(defaults.CHUNK, steps), checkpoint=self.checkpoint, verbose=bool(self.verbose),
+            key_run, flow_recipe(spec, dials), state, data, steps, checkpoint=checkpoint,
             validate=None if held_batch is None else lambda state: _held_out_nll(spec, scales, state, held_batch),
-            fingerprint="" if self.checkpoint is None else fingerprint_of(self._settings(), data, dials, state),
+            fingerprint=fingerprint + FLOW, **options,
         )  # fmt: skip
         self.scales_, self.rows_ = jax.tree.map(np.asarray, scales), rows
         self.state_, self.history_ = done.state, done.history
@@ -253,17 +280,18 @@ class BaseBNN(BaseEstimator):
 
     def _look(self, key: Key, x: NDArray[np.float64]) -> Diagnostics:
         """Diagnose the fit at some training inputs, and at as many points well past them."""
-        at = x[np.asarray(jax.random.permutation(key, len(x)))[:MOST_LOOKED_AT]]
-        past = at + FAR * np.asarray(jax.random.normal(jax.random.fold_in(key, 1), at.shape), np.float64)
+        rng = _generator(key)
+        at = x[rng.permutation(len(x))[:MOST_LOOKED_AT]]
+        past = at + FAR * rng.normal(size=at.shape)
         likelihood, params = self.spec_.likelihood, self.state_.params
         has_noise = bool(jax.tree.leaves(params))
         noise = float(np.mean(jax.vmap(likelihood.noise)(params))) if has_noise else None
         return diagnose(self.history_, self._functions(at), self._functions(past), noise)
 
     def _settings(self) -> str:
-        """What else a checkpoint depends on."""
+        """What else a checkpoint depends on; where an object happens to lie in memory is left out."""
         settled = {name: value for name, value in self.get_params().items() if name not in ("verbose", "checkpoint")}
-        return repr(sorted(settled.items()))
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(sorted(settled.items())))
 
     def _hold_out(self, key: Key, rows: Any) -> tuple[Any, Any]:
         """Training rows and, for early stopping, validation rows."""
@@ -273,7 +301,7 @@ class BaseBNN(BaseEstimator):
             raise ValueError(f"validation_fraction={self.validation_fraction} must lie strictly between 0 and 1")
         count = len(rows[0])
         held = int(np.clip(round(self.validation_fraction * count), 1, count - 1))
-        order = np.asarray(jax.random.permutation(key, count))
+        order = _generator(key).permutation(count)
         return tuple(a[np.sort(order[held:])] for a in rows), tuple(a[np.sort(order[:held])] for a in rows)
 
     def _functions(self, x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n N k"]:
@@ -287,12 +315,28 @@ class BaseBNN(BaseEstimator):
         return np.concatenate(blocks, axis=1)
 
 
-def _as_array(X: Any) -> NDArray[Any]:
-    """Lists and the like as an array; words and numbers together stay what they are."""
-    array = np.asarray(X, object) if isinstance(X, list | tuple) else np.asarray(X)
-    if array.ndim == 0:
-        raise ValueError(f"X is {X!r}, but rows and columns (N, d) are needed")
-    return array
+def _table(X: Any) -> Any:
+    """A data frame as it is, all else as an array of rows and columns; words and numbers stay what they are."""
+    if issparse(X):
+        raise ValueError("X is sparse, but sparse input is not supported: use X.toarray()")
+    if not hasattr(X, "iloc"):
+        X = np.asarray(X, object) if isinstance(X, list | tuple) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"X has shape {X.shape}, but rows and columns (N, d) are needed. Reshape your data: "
+            "X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if it is a single row"
+        )
+    return X
+
+
+def _dials(scales: Scales, rate: float, steps: int) -> Dials:
+    return Dials(scales, jnp.asarray(rate), jnp.asarray(float(steps)))
+
+
+def _some(key: Key, rows: tuple[NDArray[Any], ...]) -> Batch:
+    """The rows that a start looks at: all of them, or as many at random as will do."""
+    chosen = np.sort(np.asarray(jax.random.permutation(key, len(rows[0])))[: defaults.MOST_ROWS_AT_START])
+    return pad(_batch(*(a[chosen] for a in rows)), defaults.padded_rows(len(chosen)))
 
 
 def _batch(x: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]) -> Batch:
@@ -301,6 +345,11 @@ def _batch(x: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]) -> Bat
 
 def _key_of(random_state: Any) -> Key:
     return jax.random.key(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def _generator(key: Key) -> np.random.Generator:
+    """NumPy's random numbers, which need no compilation for every number of rows."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
 def _held_out_nll(spec: Spec, scales: Scales, state: State, held: Batch) -> float:

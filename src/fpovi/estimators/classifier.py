@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classes."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         activation: Any = "relu",
         *,
         n_particles: int = 20,
-        flow: Any = "svgd",
+        flow: Any = "gfsf",
         space: str = "function",
         kernel: Any = "auto",
         prior: Any = "auto",
@@ -60,7 +60,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         tags.input_tags.categorical = True
         return tags
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "BaseBNN":  # type: ignore[override]
         """Go on learning with more rows; ``classes``, all there will ever be, is needed the first time only."""
         self._announced = None if classes is None else np.unique(np.asarray(classes))
         try:
@@ -75,7 +75,13 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        likeliest = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likeliest]
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
+        """Draws of the classes of all rows together, ``(n_samples, N)``, each from one coherent function."""
+        places = super().sample_y(X, n_samples, random_state)
+        return self.classes_[places]
 
     def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
         if not likelihood.classes:
@@ -86,41 +92,38 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         if len(classes) < 2:
             raise ValueError(f"y has one class only ({classes[0]!r}): at least two classes are needed")
         self.classes_ = classes
-        return self._encode_target(np.where(weight > 0, y, classes[0]) if y.dtype.kind != "O" else y)
+        return self._encode_target(np.where(weight > 0, y, classes[0]))
 
     def _encode_target(self, y: Any) -> NDArray[Any]:
         y = _labels(y)
-        place = np.searchsorted(self.classes_, y)
-        known = self.classes_[np.minimum(place, len(self.classes_) - 1)] == y
-        if not np.all(known):
+        places = {label: place for place, label in enumerate(self.classes_.tolist())}
+        strange = [label for label in y.tolist() if label not in places]
+        if strange:
             raise ValueError(
-                f"y has the class {y[np.argmin(known)]!r}, which is none of {list(self.classes_[:10])}: "
+                f"y has the class {strange[0]!r}, which is none of {self.classes_[:10].tolist()}: "
                 "name all classes in the first partial_fit(…, classes=…)"
             )
-        return place[:, None].astype(np.int32)
+        return np.asarray([places[label] for label in y.tolist()], np.int32)[:, None]
 
     def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
         return len(self.classes_)
 
-    def _surrogate(self, y: NDArray[Any], likelihood: Likelihood) -> NDArray[np.float64] | None:
-        """None: of separable classes, one-hot targets are a step function, and the evidence makes the prior one too."""
-        return None
-
     def _target_to_json(self) -> dict[str, Any]:
-        if self.classes_.dtype.kind not in "biufUO":
+        kind = self.classes_.dtype.kind
+        if kind not in "biufUO":
             raise ValueError(f"classes of type {self.classes_.dtype} cannot be kept in a file: use numbers or strings")
-        return {
-            "dtype": "U" if self.classes_.dtype.kind == "O" else self.classes_.dtype.str,
-            "classes": self.classes_.tolist(),
-        }
+        return {"dtype": "object" if kind == "O" else self.classes_.dtype.str, "classes": self.classes_.tolist()}
 
     def _target_from_json(self, fields: dict[str, Any]) -> None:
-        dtype = np.dtype(fields["dtype"])
-        if dtype.kind not in "biufU":
-            raise ValueError(f"classes of type {dtype} are not allowed")
-        self.classes_ = np.asarray(fields["classes"], dtype)
-        if self.classes_.ndim != 1 or not len(self.classes_) >= 2:
-            raise ValueError("its classes are not a list of at least two")
+        dtype, classes = np.dtype(fields["dtype"]), np.asarray(fields["classes"])
+        if classes.ndim != 1 or len(classes) < 2 or classes.dtype.kind not in "biufU":
+            raise ValueError("its classes are not a list of at least two numbers or strings")
+        if dtype.kind not in "biufUO" or (dtype.kind in "UO") != (classes.dtype.kind == "U"):
+            raise ValueError(f"its classes are not of type {dtype}")
+        # a string type says how long strings may be, which those at hand know better
+        self.classes_ = classes if dtype.kind == "U" else classes.astype(dtype)
+        if np.any(self.classes_[1:] <= self.classes_[:-1]) or len(classes) != self.sizes_[-1]:
+            raise ValueError("its classes are not in order, or not as many as its network has outputs")
 
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return np.zeros(()), np.ones(())
@@ -128,5 +131,10 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
 
 def _labels(y: Any) -> NDArray[Any]:
     y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError("Input y contains NaN or infinity, which are no classes")
+    try:
+        check_classification_targets(y)
+    except TypeError as error:  # words and numbers have no order
+        raise ValueError(f"y mixes types, but classes must be all numbers or all strings: {error}") from error
     return y

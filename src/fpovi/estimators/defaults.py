@@ -4,10 +4,16 @@
 import math
 from typing import Any
 
+import jax.numpy as jnp
+
+from fpovi.networks import fan_in_scales
+from fpovi.types import Scales
+
 FULL_BATCH, MINI_BATCH = 1024, 512
-STEPS, STEPS_PER_ROW, MOST_STEPS = 3000, 1.0, 20000
-RATE = 0.01
-CHUNK = 250  # steps between two looks: progress, checkpoints, early stopping
+STEPS, STEPS_PER_ROW, MOST_STEPS = 5000, 0.5, 25000
+WARM_SHARE, MOST_ROWS_AT_START = 0.4, 2048
+LOGIT_WEIGHT = 10.0  # variance of the first and last layer's weights, times their number
+RATE, FLOW_RATE = 0.01, 0.3  # and after a warm-up, the share of it that the flow takes
 
 
 def padded_rows(rows: int) -> int:
@@ -36,6 +42,18 @@ def total_steps(max_epochs: Any, rows: int, size: int) -> int:
     if isinstance(max_epochs, bool) or not isinstance(max_epochs, int) or max_epochs < 1:
         raise ValueError(f'max_epochs={max_epochs!r} must be a positive whole number, or "auto"')
     return max_epochs * per_epoch
+
+
+def class_scales(sizes: tuple[int, ...]) -> Scales:
+    """Prior scales for logits: wide enough that a network may be certain of a class."""
+    scales = fan_in_scales(sizes)
+    ends = jnp.arange(len(sizes) - 1) % max(len(sizes) - 2, 1) == 0
+    return scales._replace(weight=jnp.where(ends, LOGIT_WEIGHT, 2.0).astype(scales.weight.dtype))
+
+
+def warm_steps(steps: int) -> int:
+    """How many of all steps are the warm-up's."""
+    return max(int(WARM_SHARE * steps), 1) if steps > 1 else 0
 
 
 def peak_rate(learning_rate: Any) -> float:

@@ -20,7 +20,8 @@ class BNNRegressor(RegressorMixin, BaseBNN):
         hidden_layer_sizes: units of the hidden layers.
         activation: "relu", "erf", "tanh", "logistic", "gelu", "silu", "identity", or any elementwise JAX function.
         n_particles: how many networks stand for the posterior.
-        flow: how they move: "svgd", "gfsf", "w_sgld_b", "pi_sgld", or "ensemble" (no interaction).
+        flow: how they move: "gfsf", "svgd", "w_sgld_b", "pi_sgld", or "ensemble" (no interaction). Under "svgd" a
+            particle mostly follows the mean of all scores, and takes longer to explain what it alone gets wrong.
         space: compare particles as functions ("function") or as weights ("weight").
         kernel: "auto" (a wide Gaussian), "rbf", "imq", or an object of :mod:`fpovi.kernels`.
         prior: over functions. "auto" is the network's infinite-width limit with the scales that the evidence of the
@@ -57,12 +58,13 @@ class BNNRegressor(RegressorMixin, BaseBNN):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of every row's target, and with ``return_std`` the standard deviation too."""
-        predictive = self.predict_dist(X)
-        mean = self._shaped(predictive.mean)
-        return (mean, self._shaped(predictive.std)) if return_std else mean
+        # to the target's units in float64: in float32, 1e9 and 1e9 + 1 are the same number
+        predictive = self._predictive(X, np.zeros(()), np.ones(()))
+        shift, scale = self._units()
+        mean = self._shaped(shift + scale * np.asarray(predictive.mean, np.float64))
+        return (mean, self._shaped(scale * np.asarray(predictive.std, np.float64))) if return_std else mean
 
-    def _shaped(self, values: Any) -> NDArray[np.float64]:
-        values = np.asarray(values, np.float64)
+    def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[:, 0] if self.single_target_ else values
 
     def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
@@ -91,15 +93,16 @@ class BNNRegressor(RegressorMixin, BaseBNN):
     def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
         return likelihood.width(targets)
 
-    def _surrogate(self, y: NDArray[Any], likelihood: Likelihood) -> NDArray[np.float64] | None:
-        return None if likelihood.discrete else y
-
     def _target_to_json(self) -> dict[str, Any]:
         return {"single": bool(self.single_target_), **self.target_.to_json()}
 
     def _target_from_json(self, fields: dict[str, Any]) -> None:
         self.single_target_ = bool(fields["single"])
         self.target_ = Standardiser.from_json({name: fields[name] for name in ("shift", "scale")})
+        targets = len(self.target_.shift)
+        outputs = self._num_outputs(targets, self.spec_.likelihood)
+        if outputs != self.sizes_[-1] or (self.single_target_ and targets > 1):
+            raise ValueError("its targets and its network do not fit together")
 
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self.target_.shift, self.target_.scale
@@ -108,12 +111,12 @@ class BNNRegressor(RegressorMixin, BaseBNN):
 def _numbers(y: Any) -> NDArray[np.float64]:
     """y as real, finite numbers ``(N,)`` or ``(N, m)``."""
     array = np.asarray(y)
+    if np.iscomplexobj(array):
+        raise ValueError("y holds complex numbers. Complex data not supported")
     try:
         values = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y cannot be read as numbers ({error}): for classes, use BNNClassifier") from error
-    if np.iscomplexobj(array):
-        raise ValueError("y holds complex numbers. Complex data not supported")
     if values.ndim not in (1, 2) or values.size == 0:
         raise ValueError(f"y has shape {values.shape}, but (N,) or (N, m) is needed: y should be a 1d array")
     bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)

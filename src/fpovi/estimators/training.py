@@ -16,8 +16,11 @@ from fpovi.persistence import FileError, flatten_tree, read_file, restore_tree, 
 from fpovi.progress import progress_bar
 from fpovi.types import Batch, Info, Key, PyTree, Recipe, State
 
+CHUNK = 250  # steps between two looks: progress, checkpoints, early stopping
 PATIENCE = 8  # looks without a better validation score
 SECONDS_BETWEEN_CHECKPOINTS = 2.0
+
+WARM, FLOW = ":warm-up", ":flow"  # after the fingerprint of a fit: the phase of a checkpoint
 
 Validate = Callable[[State], float]
 
@@ -39,24 +42,29 @@ def train(
     steps: int,
     *,
     batch_size: int,
-    chunk_size: int,
     validate: Validate | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     fingerprint: str = "",
     verbose: bool = False,
+    label: str = "fit",
 ) -> Progressed:
     """Take ``steps`` steps, or fewer if ``validate`` stops improving; with ``checkpoint``, go on where a file says."""
     so_far = None if checkpoint is None else _resume(Path(checkpoint), state, fingerprint, validate is not None)
-    written = time.monotonic()
+    chunk_size, written = min(CHUNK, steps), time.monotonic()
     with progress_bar(quiet=not verbose) as bar:
-        task = bar.add_task("fit", total=steps, note="compiling")
+        task = bar.add_task(label, total=steps, note="compiling")
         while so_far is None or not _is_over(so_far, steps):
             before = so_far or Progressed(state, blank_history(0), np.zeros(0), ())
             left = steps - int(before.state.step)
-            after = run(
-                key, recipe, before.state, data, min(chunk_size, left), batch_size=batch_size, chunk_size=chunk_size
-            )
-            so_far = _advance(before, after.state, after.history, validate)
+            try:
+                after = run(
+                    key, recipe, before.state, data, min(chunk_size, left), batch_size=batch_size, chunk_size=chunk_size
+                )
+                so_far = _advance(before, after.state, after.history, validate)
+            except KeyboardInterrupt:
+                if checkpoint is not None:
+                    _write(Path(checkpoint), before, fingerprint)
+                raise
             note = f"log-likelihood {float(np.mean(after.history.log_likelihood)):.3f}"
             bar.update(task, completed=int(so_far.state.step), note=note)
             due = time.monotonic() - written > SECONDS_BETWEEN_CHECKPOINTS or _is_over(so_far, steps)
@@ -96,6 +104,14 @@ def fingerprint_of(settings: str, *trees: PyTree) -> str:
     return digest.hexdigest()
 
 
+def belongs_to(path: str | os.PathLike[str] | None, fingerprint: str) -> bool:
+    """Whether there is a checkpoint of this very fit and phase."""
+    if path is None or not Path(path).exists():
+        return False
+    header, _ = read_file(path, kind="checkpoint")
+    return header.get("fingerprint") == fingerprint
+
+
 def _write(path: Path, so_far: Progressed, fingerprint: str) -> None:
     header = {"fingerprint": fingerprint, "steps": int(so_far.state.step)}
     write_file(path, header, flatten_tree(so_far), kind="checkpoint")
@@ -105,13 +121,15 @@ def _resume(path: Path, state: State, fingerprint: str, validated: bool) -> Prog
     if not path.exists():
         return None
     header, arrays = read_file(path, kind="checkpoint")
-    if header.get("fingerprint") != fingerprint:
+    written = header.get("fingerprint")
+    if isinstance(written, str) and written == fingerprint.replace(FLOW, WARM) != fingerprint:
+        return None  # the warm-up is over, and its checkpoint about to be replaced
+    if written != fingerprint:
         raise ValueError(
             f"checkpoint={str(path)!r} belongs to a fit of other data or settings: remove it or choose another path"
         )
-    looks = arrays[".scores"].shape if ".scores" in arrays else 0
-    history = blank_history(int(header["steps"]))
-    template: Any = Progressed(state, history, np.zeros(looks), state if validated else ())
+    looks, steps = (arrays[name].size if name in arrays else 0 for name in (".scores", ".history.noise"))
+    template: Any = Progressed(state, blank_history(steps), np.zeros(looks), state if validated else ())
     try:
         return restore_tree(template, arrays)
     except FileError as error:

@@ -1,37 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """From names and objects to one algorithm: the only place where a string chooses a part.
 
-A :class:`Spec` holds everything that decides the compiled program, a :class:`Dials` every number that does not, so
-that all fits of one shape, whatever their data and scales, share one compilation.
+A :class:`Spec` holds everything that decides the compiled program and no number that does not, so that all fits of one
+shape, whatever their data and scales, share one compilation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array
 
-from fpovi.flows import FLOWS
+from fpovi.flows import FLOWS, gfsf
 from fpovi.inference import function_space, weight_space
 from fpovi.kernels import KERNELS, median_lengthscale, rbf
-from fpovi.likelihoods import LIKELIHOODS
+from fpovi.likelihoods import LIKELIHOODS, gaussian
 from fpovi.measurement import MEASUREMENTS, halo, kde, mixup, train_only
 from fpovi.networks import from_equinox, from_flax, mlp
 from fpovi.priors import PRIORS, flat, moment_matched, nngp, ssge, width_aware
 from fpovi.types import (
-    Algorithm,
     Flow,
     FunctionPrior,
     Kernel,
     Likelihood,
     Measurement,
     Network,
-    Recipe,
-    Scalar,
     Scales,
     lookup,
 )
@@ -48,11 +46,12 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 SPACES = {"function": function_space, "weight": weight_space}
 # wider than the literature's: the spread of the particles comes out right in more than a few dimensions
 WIDE_RBF = rbf(partial(median_lengthscale, factor=2.0))
-EXTRA_POINTS, WARM_UP = 20, 0.05
+SAFE_GFSF = partial(gfsf, ridge=1e-3)  # two particles may come to say the same
+EXTRA_POINTS, NOISE_FLOOR = 20, 1e-3
 
 PriorMaker = Callable[[Network, Likelihood], FunctionPrior]
 PRIOR_MAKERS: dict[str, PriorMaker] = {
-    "nngp": lambda network, likelihood: nngp(network, centred=likelihood.classes),
+    "nngp": lambda network, likelihood: nngp(network, jitter=1e-3, centred=likelihood.classes),
     "width_aware": lambda network, likelihood: width_aware(network, centred=likelihood.classes),
     "moment_matched": lambda network, likelihood: moment_matched(network, canonical=_canonical(likelihood)),
     "ssge": lambda network, likelihood: ssge(network, canonical=_canonical(likelihood)),
@@ -73,14 +72,6 @@ def _canonical(likelihood: Likelihood) -> Callable[[Array], Array] | None:
     return likelihood.canonical if likelihood.classes else None
 
 
-class Dials(NamedTuple):
-    """The numbers of a fit: prior scales, the optimiser's peak rate, and over how many steps it decays."""
-
-    scales: Scales
-    rate: Scalar
-    steps: Scalar
-
-
 @dataclass(frozen=True)
 class Spec:
     """What decides the program of a fit. ``network`` is a user's own; otherwise an mlp of ``sizes``."""
@@ -99,31 +90,6 @@ class Spec:
         """The network; ours has unit weights, so that the optimiser sees every coordinate on one scale."""
         return self.network or mlp(self.sizes, self.activation, scales, unit_weights=True)
 
-    def recipe(self, dials: Dials) -> Recipe:
-        """The algorithm, open to its numbers."""
-        return Recipe(_builder(self), dials)
-
-
-@lru_cache(maxsize=256)
-def _builder(spec: Spec) -> Callable[[Dials], Algorithm]:
-    def build(dials: Dials) -> Algorithm:
-        network = spec.build_network(dials.scales)
-        parts: dict[str, Any] = {"flow": spec.flow, "kernel": spec.kernel, "measurement": spec.measurement}
-        parts["optimiser"] = optax.adam(lambda count: dials.rate * warm_cosine(count, dials.steps))
-        if spec.space == "weight":
-            return weight_space(network, spec.likelihood, **parts)
-        prior = spec.prior(network, spec.likelihood)
-        noise = optax.adam(lambda count: dials.rate * warm_cosine(count, dials.steps))
-        return function_space(network, spec.likelihood, prior, noise_optimiser=noise, **parts)
-
-    return build
-
-
-def warm_cosine(count: Array, steps: Scalar) -> Scalar:
-    """Up to 1 over the first steps, then half a cosine down to 0."""
-    done = jnp.clip(count.astype(steps.dtype) / steps, 0, 1)
-    return jnp.minimum(done / WARM_UP, 1) * (1 + jnp.cos(jnp.pi * done)) / 2
-
 
 def wire(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
     """The parts, looked up by name or taken as they are."""
@@ -132,8 +98,8 @@ def wire(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
         sizes=sizes,
         activation=_choose(ACTIVATIONS, parts["activation"], "activation"),
         network=network,
-        space=_choose({name: name for name in SPACES}, parts["space"], "space"),
-        flow=_choose(FLOWS, parts["flow"], "flow"),
+        space=lookup({name: name for name in SPACES}, str(parts["space"]), "space"),
+        flow=_choose({**FLOWS, "gfsf": SAFE_GFSF}, parts["flow"], "flow"),
         kernel=_kernel(parts["kernel"]),
         prior=_prior(parts["prior"], "nngp" if network is None else "moment_matched"),
         measurement=_measurement(parts["measurement"]),
@@ -142,25 +108,35 @@ def wire(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
 
 
 def _choose(table: Mapping[str, Any], part: Any, argument: str) -> Any:
-    return lookup(table, part, argument) if isinstance(part, str) else part
+    return lookup(table, part, argument) if isinstance(part, str) else _function(part, argument)
+
+
+def _function(part: Any, argument: str) -> Any:
+    if not callable(part):
+        raise ValueError(f"{argument} is a {type(part).__name__}, but a name or a function is needed")
+    return part
 
 
 # Parts are functions, and equal programs need identical ones: one object per name, however often it is asked for.
 
 
-def choose_likelihood(likelihood: str | Likelihood) -> Likelihood:
+def choose_likelihood(likelihood: Any) -> Likelihood:
     """By name or as it is."""
-    return _named_likelihood(likelihood) if isinstance(likelihood, str) else likelihood
+    if isinstance(likelihood, str):
+        return _named_likelihood(likelihood)
+    if not isinstance(likelihood, Likelihood):
+        raise ValueError(f"likelihood is a {type(likelihood).__name__}, but a name or an object of fpovi is needed")
+    return likelihood
 
 
 @lru_cache(maxsize=64)
 def _named_likelihood(name: str) -> Likelihood:
-    make: Any = lookup(LIKELIHOODS, name, "likelihood")
+    make: Any = lookup({**LIKELIHOODS, "gaussian": partial(gaussian, floor=NOISE_FLOOR)}, name, "likelihood")
     return make()
 
 
 def _kernel(kernel: Any) -> Kernel:
-    return _named_kernel(kernel) if isinstance(kernel, str) else kernel
+    return _named_kernel(kernel) if isinstance(kernel, str) else _function(kernel, "kernel")
 
 
 @lru_cache(maxsize=64)
@@ -170,7 +146,7 @@ def _named_kernel(name: str) -> Kernel:
 
 
 def _measurement(measurement: Any) -> Measurement:
-    return _named_measurement(measurement) if isinstance(measurement, str) else measurement
+    return _named_measurement(measurement) if isinstance(measurement, str) else _function(measurement, "measurement")
 
 
 @lru_cache(maxsize=64)
@@ -190,48 +166,39 @@ class _Given:
 
 
 def _prior(prior: Any, automatic: str) -> PriorMaker:
-    if not isinstance(prior, str):
+    if isinstance(prior, FunctionPrior):
         return _Given(prior)
+    if not isinstance(prior, str):
+        raise ValueError(f"prior is a {type(prior).__name__}, but a name or an object of fpovi.priors is needed")
     if prior in PRIORS and prior not in PRIOR_MAKERS:
         raise ValueError(f"prior={prior!r} needs a covariance: give the object, fpovi.priors.{prior}(…)")
     return lookup({**PRIOR_MAKERS, "auto": PRIOR_MAKERS[automatic]}, prior, "prior")
 
 
-@lru_cache(maxsize=64)
 def _network(network: Any, features: int) -> Network | None:
     """A user's network: one of ours, a Flax module, or a function ``key -> Equinox module``."""
     if network is None or isinstance(network, Network):
         return network
+    if not callable(network) or isinstance(network, eqx.Module):
+        raise ValueError(
+            f"network is a {type(network).__name__}, but a Flax module, a function key -> Equinox module, or a "
+            "fpovi.Network is needed"
+        )
+    return _adapted(network, features)
+
+
+@lru_cache(maxsize=64)
+def _adapted(network: Any, features: int) -> Network:
     if any(base.__module__.startswith("flax.") for base in type(network).__mro__):
         return from_flax(network, jnp.zeros((1, features)))
-    if callable(network):
-        return from_equinox(network)
-    raise ValueError(
-        f"network is a {type(network).__name__}, but a Flax module, a function key -> Equinox module, or a "
-        "fpovi.Network is needed"
-    )
+    return from_equinox(network)
 
 
-def layer_sizes(features: int, hidden: int | Sequence[int], outputs: int) -> tuple[int, ...]:
+def layer_sizes(features: int, hidden: Any, outputs: int) -> tuple[int, ...]:
     """Inputs, hidden layers, outputs."""
-    try:
-        sizes = [hidden] if isinstance(hidden, int) else [int(size) for size in hidden]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"hidden_layer_sizes={hidden!r} must be whole numbers, such as (50,)") from error
+    sizes = list(hidden) if isinstance(hidden, Sequence | np.ndarray) else [hidden]
+    if not all(isinstance(size, int | np.integer) and not isinstance(size, bool) for size in sizes):
+        raise ValueError(f"hidden_layer_sizes={hidden!r} must be whole numbers, such as (50,)")
     if any(size < 1 for size in sizes):
         raise ValueError(f"hidden_layer_sizes={hidden!r} must be at least 1 each")
-    return (features, *sizes, outputs)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def start(spec: Spec, n: int, dials: Dials, key: Array) -> Any:
-    """The first state."""
-    return spec.recipe(dials).algorithm.init(key, n)
-
-
-@partial(jax.jit, static_argnums=0)
-def outputs_of(spec: Spec, scales: Scales, particles: Any, model: Any, x: Float[Array, "B d"]) -> Float[Array, "n B k"]:
-    """f of all particles at one block of rows."""
-    network = spec.build_network(scales)
-    outputs, _ = jax.vmap(lambda theta, state: network.apply(theta, state, x, False))(particles, model)
-    return spec.likelihood.canonical(outputs)
+    return (features, *map(int, sizes), outputs)

@@ -46,6 +46,6 @@ def _plain(value: Any) -> Any:
         return os.fspath(value)
     if isinstance(value, np.integer | np.floating):
         return value.item()
-    if isinstance(value, tuple | list) and all(isinstance(item, int | np.integer) for item in value):
+    if isinstance(value, tuple | list | np.ndarray) and all(isinstance(item, int | np.integer) for item in value):
         return [int(item) for item in value]
     return value if value is None or isinstance(value, str | bool | int | float) else {OBJECT: type(value).__name__}

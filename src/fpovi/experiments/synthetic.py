@@ -36,6 +36,7 @@ from fpovi.preprocessing import Standardiser, standardiser
 from fpovi.priors import nngp, nngp_covariance, width_aware
 from fpovi.types import Algorithm, Batch, FunctionPrior, Info, Network, State, lookup
 
+SEED = 3
 NOISE = 0.2
 PARTICLES = 50
 HIDDEN = (50, 50)
@@ -185,7 +186,7 @@ LABELS = {
 }
 
 
-def cells(preset: str = "quick", seed: int = 3) -> list[Cell]:
+def cells(preset: str = "quick", seed: int = SEED) -> list[Cell]:
     """The cells of a preset, the reference first."""
     methods = lookup(PRESETS, preset, "preset")
     return [Cell("synthetic", method, dataset="sine", seed=seed, preset=preset) for method in methods]

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from fpovi.data.sine import sine
 from fpovi.experiments.store import Row
-from fpovi.experiments.synthetic import GRID, LABELS, REGIONS, problem
+from fpovi.experiments.synthetic import ALGORITHMS, GRID, LABELS, REGIONS, problem
+from fpovi.experiments.view import View, short
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, observations, outline
 
 PANELS = ("f_svgd", "w_svgd", "map_ensemble")
@@ -27,6 +28,35 @@ def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def view(rows: Sequence[Row]) -> View:
+    """The table for the eye, the closest method in bold."""
+    regions = [region for region in REGIONS if region != "all"]
+    records = table(rows)
+    best = min(row.metrics["w2"]["all"] for row in rows if row.cell.method in ALGORITHMS)
+    lines = [
+        [
+            line["method"],
+            *(short(line[f"w2_{region}"], 3) for region in REGIONS),
+            "/".join(short(line[f"spread_{region}"], 2) for region in regions),
+            f"{line['seconds']:.0f}",
+        ]
+        for line in records
+    ]
+    nuts = rows[0].metrics
+    return View(
+        title="How far from the exact posterior?",
+        explanation=(
+            "W2: 2-Wasserstein distance to NUTS per grid point, averaged, in standardised y",
+            "spread: standard deviation of f over that of NUTS (data/gap/outside)",
+        ),
+        columns=("method", "W2", *regions, "spread", "s"),
+        lines=lines,
+        bold=frozenset(number for number, line in enumerate(records) if line["w2_all"] == best),
+        notes=(f"NUTS: 4 chains, R̂ ≤ {nuts['rhat']:.3f}, at least {nuts['ess']:.0f} effective draws",),
+        records=records,
+    )
 
 
 def markdown(rows: Sequence[Row]) -> str:

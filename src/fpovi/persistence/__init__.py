@@ -6,7 +6,7 @@ as it was; :func:`read_file` gives back exactly what was written or raises a :cl
 what is wrong. :func:`flatten_tree` and :func:`restore_tree` turn a pytree into named arrays and back.
 """
 
-from fpovi.persistence.files import check_writable, read_file, read_versions, write_file
+from fpovi.persistence.files import check_writable, read_file, read_versions, write_bytes, write_file
 from fpovi.persistence.layout import FileError
 from fpovi.persistence.trees import flatten_tree, restore_tree
 
@@ -17,5 +17,6 @@ __all__ = [
     "read_file",
     "read_versions",
     "restore_tree",
+    "write_bytes",
     "write_file",
 ]

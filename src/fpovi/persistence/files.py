@@ -4,7 +4,7 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -31,7 +31,7 @@ def write_file(
         path: the file; its folder must exist.
         header: JSON types, with finite numbers; tuples come back as lists.
         arrays: by name; floats, integers and bools.
-        kind: "model" or "checkpoint".
+        kind: "model", "checkpoint" or "export".
         force: whether a file that exists may be replaced.
 
     Raises:
@@ -59,8 +59,13 @@ def write_file(
             f"header and the names of the arrays take {len(start)} bytes with {start.count(b',')} entries, but at most "
             f"{MAX_HEAD} and {MAX_COMMAS} are allowed: keep long lists in an array"
         )
+    write_bytes(path, [start, *blocks], force)
+
+
+def write_bytes(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryview], force: bool = True) -> None:
+    """Write a file of any format as a whole or not at all, with the errors of :func:`write_file`."""
     with _about(path, "written"):
-        replace_file(_target(path, force), [start, *blocks])
+        replace_file(_target(path, force), chunks)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

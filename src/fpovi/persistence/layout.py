@@ -25,7 +25,7 @@ from fpovi.persistence.canonical import canonical, parse
 
 FORMAT = "fpovi"
 FORMAT_VERSION = 1
-KINDS = ("checkpoint", "model")
+KINDS = ("checkpoint", "export", "model")
 MAX_HEAD = 4 * 2**20
 ALIGNMENT = 8
 NO_CHECKSUM = "0" * 64

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from fpovi.preprocessing import plain
 from fpovi.preprocessing.table import levels
@@ -48,8 +48,15 @@ class Category:
         groups = [f"{name}={level}" for level in self.levels] + [f"{name} is another"] * self.other
         return groups[self._hot] + [f"{name} is missing"] * self.missing
 
+    def numbers(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, " N"]:
+        """Which level each row has: its place in ``levels``, one past the last for another, −1 where missing."""
+        return self._groups(column, label, unknown).astype(np.float64)
+
     def encode(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, "N _"]:
         """The encoded columns."""
+        return self.codebook()[self._groups(column, label, unknown)]
+
+    def _groups(self, column: pd.Series, label: str, unknown: str) -> Int[np.ndarray, " N"]:
         codes, written = levels(column, label)
         place = {level: i for i, level in enumerate(self.levels)}
         unlisted = len(self.levels) if self.other else -1
@@ -60,9 +67,9 @@ class Category:
             if refused.any():
                 row = int(np.argmax(refused))
                 self._refuse(written[codes[row]], f"{label}, row {column.index[row]}")
-        return self._codebook()[group]
+        return group
 
-    def _codebook(self) -> Float[np.ndarray, "groups _"]:
+    def codebook(self) -> Float[np.ndarray, "groups _"]:
         """The encoded columns for each level, and in the last row for a missing value."""
         p = np.asarray(self.share)[self._hot]
         one_hot = (np.eye(len(self.share))[:, self._hot] - p) / np.sqrt(np.sum(p * (1 - p)) or 1.0)

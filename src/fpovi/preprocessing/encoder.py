@@ -30,6 +30,10 @@ class Empty:
         """None."""
         return []
 
+    def numbers(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, " N"]:
+        """All missing."""
+        return np.full(len(column), np.nan)
+
     def encode(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, "N 0"]:
         """No columns."""
         return np.zeros((len(column), 0))
@@ -94,6 +98,22 @@ class Encoder:
             encoded[:, start : start + block.shape[1]] = block
             start += block.shape[1]
         return np.clip(encoded, -FARTHEST, FARTHEST, out=encoded)
+
+    def numbers(self, X: Any, unknown: str = "error") -> Float[np.ndarray, "N _"]:
+        """One number per cell of a table with the same columns, in the learned order and still in their own units.
+
+        Times are in seconds since 1970, durations in seconds, a category is the place of its level; NaN is missing, and
+        so is −1 for a category.
+
+        >>> learn_encoder([["red", 1.0], ["blue", 3.0]]).numbers([["blue", 5.0], [None, 6.0]])
+        array([[ 0.,  5.],
+               [-1.,  6.]])
+        """
+        unknown = lookup(POLICIES, unknown, "unknown")
+        columns = self.columns
+        frame = align(X, columns)
+        cells = [c.numbers(frame.iloc[:, i], columns.label(i), unknown) for i, c in enumerate(self.learned)]
+        return np.stack(cells, axis=1)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; every digit survives."""

@@ -56,9 +56,13 @@ class Measured:
         """The names of the encoded columns."""
         return [name] * (self.scale is not None) + [f"{name} is missing"] * self.missing
 
+    def numbers(self, column: pd.Series, label: str, unknown: str) -> Values:
+        """The values, times and durations in seconds, NaN where missing."""
+        return measured(column, self.kind, label)
+
     def encode(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, "N _"]:
         """The encoded columns."""
-        values = measured(column, self.kind, label)
+        values = self.numbers(column, label, unknown)
         absent = np.isnan(values)
         encoded = []
         if self.scale is not None:

@@ -19,7 +19,7 @@ from fpovi.types import Architecture, Key, Numbers, Scalar, Scales
 Activation = Callable[[Array], Array]
 
 # Standard deviations of the log-normal hyperpriors, on standard deviations (not variances), and the typical noise.
-COMMON_SPREAD, FEATURE_SPREAD, LAYER_SPREAD, NOISE_SPREAD, TYPICAL_NOISE = 1.5, 1.5, 1.0, 2.0, 0.3
+COMMON_SPREAD, FEATURE_SPREAD, LAYER_SPREAD, NOISE_SPREAD, TYPICAL_NOISE = 1.5, 0.75, 1.0, 2.0, 0.3
 ROWS_PER_FEATURE = 10  # with fewer, the scales of single features are held closer to the common one
 LIMIT = 7.0  # no standard deviation leaves e^±7 of its hyperprior's centre
 
@@ -60,8 +60,11 @@ def evidence(
         max_rows: of the subsample. Time grows with its cube, about 10 seconds at 1,000 rows.
 
     Note:
-        ``weight[0]`` stays 1 where there are hidden layers, as the input scales say the same. Under ReLU one more
-        factor can be moved from layer to layer without changing the prior; there the hyperprior decides.
+        In the first of several layers only the input scales are free. ``weight[0]`` is 1, as they say the same, and
+        ``bias[0]`` the variance that the inputs contribute on average. Left free it often grows by orders of
+        magnitude for a few nats, which the infinite network can afford; of 50 real units hardly one would then have
+        its kink among the data. Under ReLU a factor can still be moved from layer to layer without changing the
+        prior; there the hyperprior decides.
 
     Reference: MacKay (1992), "Bayesian interpolation"; Neal (1996) for a scale per feature.
     """
@@ -138,7 +141,7 @@ def _checked(
         raise ValueError(f"weight has shape {weights.shape}, but {(len(rows), 1)} or {targets.shape} is needed")
     if (weights < 0).any() or not weights.any():
         raise ValueError("weight must not be negative, nor 0 everywhere")
-    return rows, targets, weights
+    return rows, np.where(weights > 0, targets, 0.0), weights
 
 
 def _numbers(name: str, values: Numbers) -> NDArray[Any]:
@@ -161,13 +164,14 @@ def _feature_spread(rows: Any, features: int) -> Array:
 def _scales(point: Float[Array, " p"], layers: int, feature_spread: Array) -> Scales:
     """The scales that a point stands for, in units of the data."""
     grow = lambda log: jnp.exp(LIMIT * jnp.tanh(log / LIMIT))  # noqa: E731
-    weight, bias = point[-2 * layers - 1 : -1].reshape(2, layers)
-    return Scales(
-        grow(COMMON_SPREAD * point[0] + feature_spread * point[1 : -2 * layers - 1]),
-        (grow(LAYER_SPREAD * weight) ** 2).at[0].set(1.0),
-        grow(LAYER_SPREAD * bias) ** 2,
-        TYPICAL_NOISE * grow(NOISE_SPREAD * point[-1]),
+    weight, bias = grow(LAYER_SPREAD * point[-2 * layers - 1 : -1].reshape(2, layers)) ** 2
+    scales = Scales(
+        input=grow(COMMON_SPREAD * point[0] + feature_spread * point[1 : -2 * layers - 1]),
+        weight=weight.at[0].set(1.0),
+        bias=bias,
+        noise=TYPICAL_NOISE * grow(NOISE_SPREAD * point[-1]),
     )
+    return scales._replace(bias=bias.at[0].set(jnp.mean(scales.input**2))) if layers > 1 else scales
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All experiments by name, each behind the same five functions."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+from fpovi.experiments import defaults, synthetic, synthetic_figure
+from fpovi.experiments.store import Cell, Row, Store
+from fpovi.experiments.view import View
+
+Watch = Callable[[int, int, float], None]
+
+
+class Options(NamedTuple):
+    """What a user may say of an experiment; an empty or absent choice is the preset's."""
+
+    preset: str = "quick"
+    seed: int | None = None
+    datasets: tuple[str, ...] = ()
+    splits: int | None = None
+    methods: tuple[str, ...] = ()
+
+
+class Experiment(NamedTuple):
+    """``cells(options)`` lists them, ``run(cell, store, watch)`` gives the numbers of one; the rest shows them."""
+
+    cells: Callable[[Options], list[Cell]]
+    run: Callable[[Cell, Store, Watch], dict[str, Any]]
+    label: Callable[[Cell], str]
+    view: Callable[[Sequence[Row]], View]
+    figure: Callable[[Sequence[Row]], Figure] | None = None
+
+
+def _run_synthetic(cell: Cell, store: Store, watch: Watch) -> dict[str, Any]:
+    reference = next((row for row in store.rows() if row.cell == synthetic.reference_of(cell)), None)
+    return synthetic.run_cell(cell, reference, watch)
+
+
+EXPERIMENTS = {
+    "synthetic": Experiment(
+        cells=lambda options: synthetic.cells(options.preset, synthetic.SEED if options.seed is None else options.seed),
+        run=_run_synthetic,
+        label=lambda cell: synthetic.LABELS[cell.method],
+        view=synthetic_figure.view,
+        figure=synthetic_figure.figure,
+    ),
+    "defaults": Experiment(
+        cells=lambda options: defaults.cells(options.preset, options.datasets, options.splits, options.methods),
+        run=lambda cell, store, watch: defaults.run_cell(cell),
+        label=lambda cell: f"{cell.dataset}, split {cell.split}: {defaults.LABELS[cell.method]}",
+        view=defaults.view,
+    ),
+}
