@@ -15,7 +15,7 @@ from fpovi.particles import forward
 from fpovi.types import Key, Likelihood, Network, Numbers, PyTree, State
 
 MAX_EVALUATIONS = 200
-Carry = tuple[Array, Array, Array, Array, Array, Array]
+Carry = tuple[Array, Array, Array, Array, Array, Array, Array]
 
 
 def predict(
@@ -202,24 +202,28 @@ def _crossing(
     """
 
     def unfinished(carry: Carry) -> Array:
-        count, a, b, *_ = carry
+        count, _, a, b, *_ = carry
         return (count < MAX_EVALUATIONS) & jnp.any(jnp.abs(a - b) > gap(a))
 
     def narrow(carry: Carry) -> Carry:
-        count, a, b, at_a, at_b, share = carry
-        y = a + share * (b - a)
-        at_y = excess(y)
+        # A point is placed one turn after it was evaluated. Worked out in the same turn, its value could be compiled
+        # twice and rounded in two ways, and near 0 the sign we go by be another than the one we keep.
+        count, y, a, b, at_y, at_a, at_b = carry
         beyond = (at_y < 0) == (at_a < 0)  # the crossing is between y and b, not between a and y
         b, c = jnp.where(beyond, b, a), jnp.where(beyond, a, b)
         at_b, at_c = jnp.where(beyond, at_b, at_a), jnp.where(beyond, at_a, at_b)
+        share: Array | float = 0.5
         if smooth:
             least = jnp.minimum(gap(y) / jnp.abs(b - y), 1) / 2
             share = jnp.clip(_inverse_quadratic(y, b, c, at_y, at_b, at_c), least, 1 - least)
-        return count + 1, y, b, at_y, at_b, share
+        following = y + share * (b - y)
+        return count + 1, following, y, b, excess(following), at_y, at_b
 
     # at the ends the sign is enough, as the first step is a halving
-    start = (jnp.zeros((), int), low, high, -jnp.ones_like(low), jnp.ones_like(low), jnp.full_like(low, 0.5))
-    _, a, b, *_ = jax.lax.while_loop(unfinished, narrow, start)
+    middle = low + (high - low) / 2
+    signs = -jnp.ones_like(low), jnp.ones_like(low)
+    start = (jnp.zeros((), int), middle, low, high, excess(middle), *signs)
+    _, _, a, b, *_ = jax.lax.while_loop(unfinished, narrow, start)
     return jnp.minimum(a, b), jnp.maximum(a, b)
 
 

@@ -6,7 +6,11 @@ from typing import Annotated
 
 import typer
 
+from fpovi.cli.evaluate import evaluate
+from fpovi.cli.fit import fit
+from fpovi.cli.predict import predict
 from fpovi.cli.reproduce import demo, reproduce
+from fpovi.cli.show import show
 
 app = typer.Typer(
     name="fpovi",
@@ -15,8 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-app.command()(reproduce)
+for command in (fit, predict, evaluate, show, demo, reproduce):
+    app.command()(command)
 
 
 def _print_version(wanted: bool) -> bool:

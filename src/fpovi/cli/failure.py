@@ -1,22 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input ends a command with one line and a non-zero exit, never a traceback."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
 
-INTERRUPTED = 130
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+def _kept() -> str:
+    return "what was finished is kept, run the same command to go on"
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn the errors a user can cause into one line on standard error."""
+def one_line_errors(when_stopped: Callable[[], str] = _kept) -> Iterator[None]:
+    """Turn the errors a user can cause into one line on standard error; ``when_stopped`` says what Ctrl-C left."""
     try:
         yield
+    except BrokenPipeError:  # the reader of a pipe has seen enough: typer ends quietly
+        raise
     except (ValueError, OSError, ArithmeticError) as error:
-        typer.echo(f"fpovi: {error}", err=True)
-        raise typer.Exit(2) from error
+        say(str(error))
+        raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
-        typer.echo("fpovi: stopped; what was finished is kept, run the same command to go on", err=True)
+        say(f"stopped; {when_stopped()}")
         raise typer.Exit(INTERRUPTED) from error
+
+
+@contextmanager
+def about(what: object) -> Iterator[None]:
+    """Begin the message of a ``ValueError`` with what it is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error
+
+
+def say(message: str) -> None:
+    """One line on standard error."""
+    typer.echo(f"fpovi: {' '.join(message.split())}", err=True)

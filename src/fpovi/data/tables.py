@@ -75,7 +75,7 @@ def read_table(path: Path | str) -> pd.DataFrame:
     Text is UTF-8. Text columns in which every value is an ISO date become dates.
     """
     path = Path(path)
-    reader = READERS[_extension(path)]
+    reader = READERS[extension(path)]
     if os.path.isdir(path):
         raise TableError(f"{path}: is a directory, but a file is needed")
     try:
@@ -83,7 +83,7 @@ def read_table(path: Path | str) -> pd.DataFrame:
             start = file.read(PEEK)
         if not start:
             raise TableError(f"{path}: is empty")
-        if b"\0" in start and _extension(path) in (".csv", ".tsv"):
+        if b"\0" in start and extension(path) in (".csv", ".tsv"):
             raise TableError(f"{path}: is not text, but a binary file")
         frame = reader(path)
     except TableError:
@@ -96,7 +96,7 @@ def read_table(path: Path | str) -> pd.DataFrame:
         raise TableError(f"{path}: has no columns") from error
     # the last three: damaged metadata, which pyarrow and pandas read without checking
     except (ValueError, EOFError, zlib.error, pa.ArrowException, LookupError, TypeError, AttributeError) as error:
-        raise TableError(f"{path}: cannot be read as {_extension(path)[1:]}: {_reason(error)}") from error
+        raise TableError(f"{path}: cannot be read as {extension(path)[1:]}: {_reason(error)}") from error
     return _checked(path, frame)
 
 
@@ -118,7 +118,7 @@ def write_table(frame: pd.DataFrame, path: Path | str, force: bool = False) -> N
     The file appears under its name once it is complete. One that is there already is kept unless ``force`` is set.
     """
     path = Path(os.path.realpath(path))  # a link stays one
-    writer = WRITERS[_extension(path)]
+    writer = WRITERS[extension(path)]
     if os.path.isdir(path):
         raise TableError(f"{path}: is a directory, but a file is needed")
     if os.path.exists(path) and not force:
@@ -148,8 +148,7 @@ def check_target(frame: pd.DataFrame, column: str | Sequence[str]) -> tuple[pd.D
     if not names:
         raise TableError("target: no column is named, but at least one is needed")
     for name in names:
-        if name not in frame.columns:
-            raise TableError(f"target: there is no column {name!r}; {_nearest(name, list(frame.columns))}")
+        check_column(frame, name, "target")
         missing = frame[name].isna().to_numpy()
         if missing.any():
             raise TableError(
@@ -162,6 +161,12 @@ def check_target(frame: pd.DataFrame, column: str | Sequence[str]) -> tuple[pd.D
     if inputs.shape[1] == 0:
         raise TableError(f"target: the table has no columns besides {', '.join(map(repr, names))}")
     return inputs, frame[column if isinstance(column, str) else names]
+
+
+def check_column(frame: pd.DataFrame, name: str, role: str) -> None:
+    """A ``TableError`` that begins with the ``role`` and names close ones, if there is no such column."""
+    if name not in frame.columns:
+        raise TableError(f"{role}: there is no column {name!r}; {_nearest(name, list(frame.columns))}")
 
 
 def infer_task(y: Any) -> str:
@@ -191,10 +196,11 @@ def infer_task(y: Any) -> str:
     return task
 
 
-def _extension(path: Path) -> str:
-    for extension in READERS:
-        if path.name.lower().endswith(extension):
-            return extension
+def extension(path: Path) -> str:
+    """That of a table's file; a ``TableError`` if it is none of those that can be read and written."""
+    for known in READERS:
+        if path.name.lower().endswith(known):
+            return known
     raise TableError(f"{path}: has an unknown extension; use one of {', '.join(READERS)}")
 
 

@@ -61,6 +61,8 @@ def _restore(header: dict[str, Any], arrays: dict[str, np.ndarray], objects: dic
     if model.spec_.likelihood.classes != isinstance(model, BNNClassifier):
         raise ValueError(f"its likelihood is not one of a {type(model).__name__}")
     model._target_from_json(header["target"])
+    if header["target_names"] is not None:
+        model.target_names_ = plain.distinct_texts(header["target_names"], "target_names")
     model.diagnostics_ = Diagnostics.from_json(header["diagnostics"])
     if header["columns"] is not None:
         names = plain.distinct_texts(header["columns"], "columns")

@@ -14,7 +14,10 @@ KEPT = ("particles", "params", "model")  # of a state: all that predictions need
 
 
 def write_model(model: Any, path: str | os.PathLike[str], force: bool = True) -> None:
-    """Write a fitted model to one file: settings, what was learned of the table, and the particles; not the data."""
+    """Write a fitted model to one file: settings, what was learned of the table, and the particles; not the data.
+
+    ``target_names_``, where the caller has set it, is kept.
+    """
     header = {
         "estimator": type(model).__name__,
         "settings": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
@@ -24,6 +27,7 @@ def write_model(model: Any, path: str | os.PathLike[str], force: bool = True) ->
         "steps": len(model.history_.noise),
         "encoder": model.encoder_.to_json(),
         "target": model._target_to_json(),
+        "target_names": list(model.target_names_) if hasattr(model, "target_names_") else None,
         "columns": None if not hasattr(model, "feature_names_in_") else list(map(str, model.feature_names_in_)),
         "diagnostics": model.diagnostics_.to_json(),
         "n_features": int(model.n_features_in_),

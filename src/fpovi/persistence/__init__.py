@@ -6,8 +6,17 @@ as it was; :func:`read_file` gives back exactly what was written or raises a :cl
 what is wrong. :func:`flatten_tree` and :func:`restore_tree` turn a pytree into named arrays and back.
 """
 
-from fpovi.persistence.files import read_file, write_bytes, write_file
+from fpovi.persistence.files import check_writable, read_file, read_versions, write_bytes, write_file
 from fpovi.persistence.layout import FileError
 from fpovi.persistence.trees import flatten_tree, restore_tree
 
-__all__ = ["FileError", "flatten_tree", "read_file", "restore_tree", "write_bytes", "write_file"]
+__all__ = [
+    "FileError",
+    "check_writable",
+    "flatten_tree",
+    "read_file",
+    "read_versions",
+    "restore_tree",
+    "write_bytes",
+    "write_file",
+]

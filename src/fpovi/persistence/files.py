@@ -68,6 +68,21 @@ def write_bytes(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryvie
         replace_file(_target(path, force), chunks)
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise now the ``FileError`` that :func:`write_file` would raise after hours of work."""
+    with _about(path, "written"):
+        folder = os.path.dirname(_target(path, force=True))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise FileError(f"cannot be written: no file may be made in {folder}")
+
+
+def read_versions(path: str | os.PathLike[str], *, kind: str) -> dict[str, str]:
+    """The versions of fpovi, jax and numpy that wrote a file; of the rest of it only the head is looked at."""
+    _check_known(kind)
+    with _about(path, "read"), _open(path) as file:
+        return decode(_read_head(file, os.fstat(file.fileno()).st_size, kind), kind).versions
+
+
 def read_file(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and arrays of a file, bit for bit as they were written.
 

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fpovi fit``: from a table to a model file."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fpovi.cli.failure import about, one_line_errors, say
+from fpovi.cli.options import (
+    AsJson,
+    DataFile,
+    Force,
+    check_free,
+    number_or_auto,
+    one_of,
+    whole_numbers,
+    whole_or_auto,
+)
+from fpovi.cli.show import networks_of, print_facts, soundness_of, task_of
+from fpovi.data.problem import TASKS, Problem, pose
+from fpovi.data.tables import read_table
+from fpovi.estimators import BNNClassifier, BNNRegressor
+from fpovi.estimators.wiring import ACTIVATIONS, MEASUREMENT_MAKERS, PRIOR_MAKERS, SPACES
+from fpovi.flows import FLOWS
+from fpovi.kernels import KERNELS
+from fpovi.likelihoods import LIKELIHOODS
+from fpovi.persistence import FileError
+from fpovi.report import describe
+from fpovi.types import lookup
+
+ESTIMATORS: dict[str, Any] = {"regression": BNNRegressor, "classification": BNNClassifier}
+MODEL_PANEL, TRAINING_PANEL = "The model", "Training"
+
+
+def fit(
+    data: DataFile,
+    target: Annotated[
+        list[str],
+        typer.Option(help="The column to predict; several times for several columns of numbers.", show_default=False),
+    ],
+    model: Annotated[Path, typer.Option(help="The file to write the model to.", show_default=False)],
+    task: Annotated[str, one_of(TASKS, "What the target is; auto looks at its values")] = "auto",
+    weight: Annotated[str | None, typer.Option(help="A column: a row of weight 2 counts like that row twice.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be said several times.")] = None,
+    force: Force = False,
+    hidden: Annotated[
+        str, typer.Option(help="Units of the hidden layers, with commas between.", rich_help_panel=MODEL_PANEL)
+    ] = "50",
+    activation: Annotated[str, one_of(ACTIVATIONS, "Of hidden units", rich_help_panel=MODEL_PANEL)] = "relu",
+    particles: Annotated[
+        int, typer.Option(help="How many networks stand for the posterior.", rich_help_panel=MODEL_PANEL)
+    ] = 20,
+    likelihood: Annotated[
+        str,
+        one_of(
+            [*LIKELIHOODS, "auto"],
+            "How targets scatter; auto is gaussian, or categorical for classes",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "auto",
+    prior: Annotated[
+        str,
+        one_of(
+            [*PRIOR_MAKERS, "auto"],
+            "Over functions; auto is nngp with scales that the evidence picks",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "auto",
+    flow: Annotated[str, one_of(FLOWS, "How the networks move", rich_help_panel=MODEL_PANEL)] = "svgd",
+    space: Annotated[str, one_of(SPACES, "Where they are compared", rich_help_panel=MODEL_PANEL)] = "function",
+    kernel: Annotated[
+        str, one_of([*KERNELS, "auto"], "By which they are compared; auto is a wide rbf", rich_help_panel=MODEL_PANEL)
+    ] = "auto",
+    measurement: Annotated[
+        str,
+        one_of(
+            MEASUREMENT_MAKERS,
+            "Inputs beside the data where functions are compared; auto is halo",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "auto",
+    max_categories: Annotated[
+        int, typer.Option(help="Levels of a column of categories that are told apart.", rich_help_panel=MODEL_PANEL)
+    ] = 50,
+    learning_rate: Annotated[
+        str, typer.Option(help="Largest step size of Adam, or auto.", rich_help_panel=TRAINING_PANEL)
+    ] = "auto",
+    batch_size: Annotated[
+        str, typer.Option(help="Rows of a step; auto takes all where they are few.", rich_help_panel=TRAINING_PANEL)
+    ] = "auto",
+    epochs: Annotated[
+        str, typer.Option(help="Passes over the table; auto goes by its size.", rich_help_panel=TRAINING_PANEL)
+    ] = "auto",
+    early_stopping: Annotated[
+        bool,
+        typer.Option(
+            "--early-stopping",
+            help="Hold rows out, stop when they are predicted no better, keep the best.",
+            rich_help_panel=TRAINING_PANEL,
+        ),
+    ] = False,
+    validation_fraction: Annotated[
+        float, typer.Option(help="Share of rows held out for early stopping.", rich_help_panel=TRAINING_PANEL)
+    ] = 0.1,
+    seed: Annotated[
+        int, typer.Option(help="The same seed gives the same model, bit for bit.", rich_help_panel=TRAINING_PANEL)
+    ] = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where progress is kept until the model is written.",
+            show_default="MODEL.checkpoint",
+            rich_help_panel=TRAINING_PANEL,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
+) -> None:
+    """Learn to predict a column of a table, and write the model to a file.
+
+    Numbers, categories, dates and missing values are all understood. A fit that was stopped, by Ctrl-C or a power cut,
+    goes on where it was when the same command is run again.
+    """
+    checkpoint = checkpoint or model.with_name(model.name + ".checkpoint")
+    settings: dict[str, Any] = {
+        "activation": activation,
+        "flow": flow,
+        "space": space,
+        "kernel": kernel,
+        "prior": prior,
+        "measurement": measurement,
+        "max_categories": max_categories,
+        "early_stopping": early_stopping,
+        "random_state": seed,
+    }
+    if likelihood != "auto":
+        settings["likelihood"] = likelihood
+    with one_line_errors(lambda: _what_is_left(checkpoint)):
+        lookup(TASKS, task, "task")
+        settings |= {
+            "hidden_layer_sizes": whole_numbers(hidden, "--hidden"),
+            "learning_rate": number_or_auto(learning_rate, "--learning-rate"),
+            "batch_size": whole_or_auto(batch_size, "--batch-size"),
+            "max_epochs": whole_or_auto(epochs, "--epochs"),
+            "n_particles": _at_least_one(particles, "--particles"),
+            "validation_fraction": _share(validation_fraction, "--validation-fraction"),
+        }
+        check_free(model, force)
+        check_free(checkpoint, force=True)
+        frame = read_table(data)
+        with about(data):
+            problem = pose(frame, target, weight=weight, drop=drop or [], task=task)
+        if not quiet:
+            _announce(data, problem, target, task)
+        verbose = not (quiet or as_json)
+        began = time.monotonic()
+        fitted = ESTIMATORS[problem.task](**settings, verbose=verbose, checkpoint=checkpoint)
+        fitted.fit(problem.inputs, problem.target, problem.weight)
+        _save(fitted, target, model, checkpoint, force)
+        facts = {"rows": len(frame), "seconds": time.monotonic() - began, **describe(model)}
+        if as_json:
+            typer.echo(json.dumps(facts))
+        elif not quiet:
+            _summarise(facts)
+
+
+def _at_least_one(number: int, option: str) -> int:
+    if number < 1:
+        raise ValueError(f"{option} {number}: must be at least 1")
+    return number
+
+
+def _share(number: float, option: str) -> float:
+    if not 0 < number < 1:
+        raise ValueError(f"{option} {number}: must lie strictly between 0 and 1")
+    return number
+
+
+def _announce(data: Path, problem: Problem, target: list[str], task: str) -> None:
+    for note in problem.notes:
+        say(f"note: {note}")
+    if sys.stderr.isatty():
+        rows, columns = problem.inputs.shape
+        why = "" if task != "auto" else ", by its values"
+        say(f"{data}: {rows} rows, {columns} columns; {problem.task} of {', '.join(target)}{why}")
+
+
+def _save(fitted: Any, target: list[str], model: Path, checkpoint: Path, force: bool) -> None:
+    """The model is written before the checkpoint goes, so that there is always one of them."""
+    fitted.target_names_ = target
+    fitted.set_params(verbose=False, checkpoint=None)  # of this run, not of the model
+    try:
+        fitted.save(model, force=force)
+    except FileError as error:
+        kept = f"; the fit is kept in {checkpoint}: mend this and run the same command" if checkpoint.exists() else ""
+        raise FileError(f"{error}{kept}") from error
+    checkpoint.unlink(missing_ok=True)
+
+
+def _what_is_left(checkpoint: Path) -> str:
+    if not checkpoint.exists():
+        return "nothing was written"
+    return f"progress is kept in {checkpoint}: run the same command to go on from there"
+
+
+def _summarise(facts: dict[str, Any]) -> None:
+    kinds = list(facts["columns"].values())
+    used = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
+    print_facts(
+        {
+            "task": task_of(facts),
+            "learned from": f"{facts['rows']} rows, {len(kinds)} columns ({used})",
+            "noise": facts["noise"],
+            "networks": f"{networks_of(facts)}, {facts['steps']} steps",
+            "soundness": soundness_of(facts),
+            "time": f"{facts['seconds']:.1f} s",
+            "model": f"{facts['file']} ({facts['bytes'] / 1000:.0f} kB)",
+        }
+    )
