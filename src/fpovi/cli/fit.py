@@ -70,7 +70,7 @@ def fit(
             rich_help_panel=MODEL_PANEL,
         ),
     ] = "auto",
-    flow: Annotated[str, one_of(FLOWS, "How the networks move", rich_help_panel=MODEL_PANEL)] = "svgd",
+    flow: Annotated[str, one_of(FLOWS, "How the networks move", rich_help_panel=MODEL_PANEL)] = "gfsf",
     space: Annotated[str, one_of(SPACES, "Where they are compared", rich_help_panel=MODEL_PANEL)] = "function",
     kernel: Annotated[
         str, one_of([*KERNELS, "auto"], "By which they are compared; auto is a wide rbf", rich_help_panel=MODEL_PANEL)

@@ -31,13 +31,13 @@ from fpovi.estimators.phases import (
     warm_start,
 )
 from fpovi.estimators.training import FLOW, WARM, Progressed, belongs_to, fingerprint_of, train
-from fpovi.estimators.wiring import Spec, choose_likelihood, layer_sizes, wire
+from fpovi.estimators.wiring import NOISE_FLOOR, Spec, choose_likelihood, layer_sizes, wire
 from fpovi.estimators.writing import write_model
 from fpovi.networks import fan_in_scales
 from fpovi.predictive import Predictive
 from fpovi.preprocessing import Encoder, learn_encoder, merge_rows
-from fpovi.priors import evidence
-from fpovi.types import Batch, Key, Likelihood, Scales, State
+from fpovi.priors import evidence, evident_noise
+from fpovi.types import Architecture, Batch, Key, Likelihood, Scales, State
 
 BLOCK = 1024  # rows of one prediction: always as many, so that a row's answer does not depend on its company
 MIN_ROWS = 2
@@ -225,8 +225,12 @@ class BaseBNN(BaseEstimator):
         """By the evidence where the prior is automatic and the targets are real numbers, else fixed."""
         if self.prior == "auto" and spec.likelihood.classes:
             return defaults.class_scales(spec.sizes)
-        if self.prior != "auto" or spec.network is not None or spec.likelihood.discrete:
-            return fan_in_scales(spec.sizes)
+        scales = fan_in_scales(spec.sizes)
+        if spec.network is not None or spec.likelihood.discrete:
+            return scales._replace(noise=jnp.asarray(NOISE_FLOOR))
+        if self.prior != "auto":
+            noise = evident_noise(key, Architecture(spec.sizes, spec.activation, scales), x, y, weight)
+            return scales._replace(noise=jnp.asarray(noise))
         return evidence(key, x, y, spec.sizes, spec.activation, weight=weight)
 
     def _train(

@@ -91,8 +91,11 @@ def ramp_and_cosine(count: Array, steps: Scalar) -> Scalar:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def start(spec: Spec, n: int, dials: Dials, key: Key) -> State:
-    """The flow's first state, from the network's own start."""
-    return flow_recipe(spec, dials).algorithm.init(key, n)
+    """The flow's first state, from the network's own start; a noise with a floor keeps above that of the scales."""
+    state = flow_recipe(spec, dials).algorithm.init(key, n)
+    if not isinstance(state.params, Floored):
+        return state
+    return state._replace(params=state.params._replace(floor=jnp.full((n,), dials.scales.noise)))
 
 
 @partial(jax.jit, static_argnums=0)

@@ -6,6 +6,7 @@ from fpovi.priors.flat import flat
 from fpovi.priors.gaussian_process import gaussian_process
 from fpovi.priors.moment_matched import moment_matched
 from fpovi.priors.nngp import nngp, nngp_covariance
+from fpovi.priors.noise import evident_noise
 from fpovi.priors.ssge import ssge
 from fpovi.priors.width_aware import width_aware
 
@@ -21,6 +22,7 @@ PRIORS = {
 __all__ = [
     "PRIORS",
     "evidence",
+    "evident_noise",
     "flat",
     "gaussian_process",
     "log_evidence",
