@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fpovi import BNNClassifier, BNNRegressor, flows, kernels, likelihoods, measurement, priors
+from fpovi import BNNClassifier, BNNRegressor, flows, kernels, likelihoods, measurement, networks, priors
 from fpovi.estimators import training, wiring
 from small_fits import SETTINGS, named_classes, plane, same_fit
 
@@ -77,7 +77,10 @@ def small(key):
     return eqx.nn.MLP(2, 1, 8, 1, key=key)
 
 
-@pytest.mark.parametrize("network", [Small(), small], ids=["flax", "equinox"])
+OURS = networks.mlp((2, 8, 1), jax.nn.relu, networks.fan_in_scales((2, 8, 1)))
+
+
+@pytest.mark.parametrize("network", [Small(), small, OURS], ids=["flax", "equinox", "ours"])
 def test_a_users_network(network):
     X, y = plane()
     settings = {**SETTINGS, "network": network}

@@ -139,7 +139,8 @@ class BaseBNN(BaseEstimator):
         self.sizes_ = layer_sizes(rows[0].shape[1], self.hidden_layer_sizes, outputs)
         self.parts_ = {name: getattr(self, name) for name in PARTS}
         spec = self.spec_
-        scales = self._choose_scales(key_scales, spec, *rows)
+        # as NumPy's: JAX may hold a float for "weak", which is another type of argument and another compilation
+        scales = jax.tree.map(np.asarray, self._choose_scales(key_scales, spec, *rows))
         self._train(key_start, key_run, key_hold, spec, scales, rows)
         return self
 
@@ -255,7 +256,7 @@ class BaseBNN(BaseEstimator):
             validate=None if held_batch is None else lambda state: _held_out_nll(spec, scales, state, held_batch),
             fingerprint="" if checkpoint is None else fingerprint_of(self._settings(), data, held_batch, dials, state),
         )  # fmt: skip
-        self.scales_, self.rows_ = jax.tree.map(np.asarray, scales), rows
+        self.scales_, self.rows_ = scales, rows
         self.state_, self.history_ = done.state, done.history
         self.validation_scores_ = done.scores
         self.diagnostics_ = self._look(key_hold, rows[0])
