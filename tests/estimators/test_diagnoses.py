@@ -24,8 +24,8 @@ def test_a_good_fit_of_a_sine_is_fine(recwarn):
 
 
 def test_networks_that_all_found_the_same_weights_have_collapsed():
-    # in weight space without repulsion, under a prior narrow enough to have one mode
-    model = BNNRegressor(**SETTINGS, space="weight", flow="ensemble", max_epochs=2000).fit(*sine())
+    # in weight space without repulsion, under a prior narrow enough to leave one mode
+    model = BNNRegressor(**SETTINGS, prior="flat", space="weight", flow="ensemble", max_epochs=2000).fit(*sine())
     with pytest.warns(FitWarning, match=r"collapse: off the data all particles say the same \(try space="):
         found = model.diagnose()
     assert "collapse" in {one.name for one in found.complaints}
@@ -33,6 +33,6 @@ def test_networks_that_all_found_the_same_weights_have_collapsed():
 
 @pytest.mark.parametrize("epochs", [1, 5, 9])
 def test_a_fit_too_short_to_judge_says_so_and_can_be_saved(tmp_path, epochs):
-    model = BNNRegressor(**SETTINGS, space="weight", flow="ensemble", max_epochs=epochs).fit(*sine())
+    model = BNNRegressor(**SETTINGS, prior="flat", space="weight", flow="ensemble", max_epochs=epochs).fit(*sine())
     assert "convergence" in {one.name for one in model.diagnostics_.complaints}
     model.save(tmp_path / "model.fpovi")
