@@ -106,22 +106,6 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path, other):
     assert (tmp_path / "fit.checkpoint").read_bytes() == before
 
 
-def test_other_rows_held_out_are_other_data(tmp_path):
-    X, y = plane()
-    settings = {"early_stopping": True, "validation_fraction": 0.5}
-    first = fit(tmp_path / "fit.checkpoint", **settings)
-    assert len(first.validation_scores_) > 0
-    refused = 0
-    for row in np.argsort(X[:, 0])[5:15]:  # wherever in the middle: both halves are met
-        changed = y.copy()
-        changed[[row, row]] += 1e-9
-        try:
-            fit(tmp_path / "fit.checkpoint", table=(X, changed), **settings)
-        except ValueError as error:
-            refused += "other data" in str(error)
-    assert refused == 10
-
-
 def test_a_fit_without_a_seed_cannot_be_gone_on_with(tmp_path):
     with pytest.raises(ValueError, match="checkpoint needs a random_state"):
         fit(tmp_path / "fit.checkpoint", random_state=None)
@@ -179,7 +163,7 @@ def test_no_folder_for_a_checkpoint(tmp_path):
 @pytest.mark.parametrize(
     ("kills", "kind"),
     [
-        (8, "to the end"),
+        (4, "to the end"),
         pytest.param(40, "to the end", marks=pytest.mark.slow),
         pytest.param(40, "early_stopping", marks=pytest.mark.slow),
     ],

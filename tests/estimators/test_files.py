@@ -136,13 +136,13 @@ def assert_refused_or_sound(path, header, arrays):
     """A forged file is told in one line and at once, or gives a model that predicts."""
     write_file(path, header, arrays, kind="model")
     began = time.process_time()
+    told = ""
     try:
-        model = load(path)
+        load(path).predict(plane()[0])
     except ValueError as error:
-        assert "\n" not in str(error)
-        assert len(str(error)) < 500
-    else:
-        model.predict(plane()[0])
+        told = str(error)
+    assert "\n" not in told
+    assert len(told) < 500
     assert time.process_time() - began < 2
 
 
@@ -176,7 +176,7 @@ def test_forged_headers_end_in_one_line(tmp_path, contents, name):
         if path[0] == "diagnostics" and path[1:2] != (0,):
             continue  # one finding stands for all
         assert_refused_or_sound(tmp_path / "forged.fpovi", changed(header, path), arrays)
-        for value in rng.choice(np.array(WRONG, object), 4, replace=False):
+        for value in rng.choice(np.array(WRONG, object), 2, replace=False):
             assert_refused_or_sound(tmp_path / "forged.fpovi", changed(header, path, value), arrays)
 
 
@@ -186,7 +186,7 @@ ABSURD = {
     "steps": [10**9, 10**7, 10**18],
     "estimator": ["BaseBNN", "os.system", 5],
     "n_features": [3, 10**9],
-    "columns": [["a", "b"], "ab", [1, 2]],
+    "columns": [["a", "a"], ["a", "b", "c"], "ab", [1, 2], []],
 }
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fpovi import BNNClassifier, BNNRegressor, flows, kernels, likelihoods, measurement, priors
+from fpovi import BNNClassifier, BNNRegressor, flows, kernels, likelihoods, measurement, networks, priors
 from fpovi.estimators import training, wiring
 from small_fits import SETTINGS, named_classes, plane, same_fit
 
@@ -45,10 +45,10 @@ def test_all_names_are_tried():
     assert max(map(len, NAMES.values())) <= len(MIXED)
 
 
-@pytest.mark.parametrize(
-    "prior",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name not in ("nngp", "flat"))) for name in wiring.PRIOR_MAKERS],
-)
+OTHER_PRIORS = [pytest.param(name, marks=pytest.mark.slow) for name in wiring.PRIOR_MAKERS if name != "nngp"]
+
+
+@pytest.mark.parametrize("prior", ["nngp", *OTHER_PRIORS])
 def test_every_prior_of_a_classifier(prior):
     X, y = named_classes()
     model = BNNClassifier(**{**SETTINGS, "prior": prior, "max_epochs": 3}).fit(X, y)
@@ -77,7 +77,10 @@ def small(key):
     return eqx.nn.MLP(2, 1, 8, 1, key=key)
 
 
-@pytest.mark.parametrize("network", [Small(), small], ids=["flax", "equinox"])
+OURS = networks.mlp((2, 8, 1), jax.nn.relu, networks.fan_in_scales((2, 8, 1)))
+
+
+@pytest.mark.parametrize("network", [Small(), small, OURS], ids=["flax", "equinox", "ours"])
 def test_a_users_network(network):
     X, y = plane()
     settings = {**SETTINGS, "network": network}
@@ -88,7 +91,7 @@ def test_a_users_network(network):
 
 def test_a_network_with_too_few_outputs_is_told():
     X, y = named_classes()
-    with pytest.raises(ValueError, match="outputs|classes"):
+    with pytest.raises(ValueError, match=r"outputs|classes"):
         BNNClassifier(**{**SETTINGS, "network": small}).fit(X, y)
 
 
@@ -101,7 +104,7 @@ def test_a_prior_as_an_object():
 def test_early_stopping_keeps_the_best(monkeypatch):
     monkeypatch.setattr(training, "PATIENCE", 3)
     monkeypatch.setattr("fpovi.estimators.defaults.CHUNK", 10)
-    X, y = plane(32)
+    X, _ = plane(32)
     noise = np.random.default_rng(0).normal(size=32)  # nothing to learn: it has to stop early
     settings = {
         **SETTINGS,
@@ -147,13 +150,13 @@ def test_partial_fit_takes_classes_that_were_announced_and_no_others():
     model.partial_fit(X[~few], y[~few])
     assert len(model.rows_[0]) == 24
     state = model.state_
-    with pytest.raises(ValueError, match="'huge', which is none of .*classes="):
+    with pytest.raises(ValueError, match=r"'huge', which is none of .*classes="):
         model.partial_fit(X[:1], ["huge"])
     assert model.state_ is state
     assert not hasattr(model, "_announced")
 
 
 def test_partial_fit_of_the_first_rows_in_one_class():
-    X, y = named_classes()
+    X, _ = named_classes()
     model = BNNClassifier(**SETTINGS).partial_fit(X[:2], ["low", "low"], classes=["low", "middle", "high"])
     assert model.predict(X[:1]).shape == (1,)

@@ -128,6 +128,7 @@ def test_one_program_serves_all_fits_of_a_shape(regressor, caplog):
         model.predict(X[:7])
         for rows in (20, 32):
             BNNRegressor(**SETTINGS).fit(*plane(rows, seed=4)).predict(X)
+        model.partial_fit(X[:2] + 1, y[:2])
     assert _chunk._cache_size() == programs
     compiled = [record.getMessage() for record in caplog.records if "Compiling" in record.getMessage()]
     large = [message for message in compiled if any(name in message for name in ("_chunk", "start", "outputs_of"))]

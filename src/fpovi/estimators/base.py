@@ -138,7 +138,8 @@ class BaseBNN(BaseEstimator):
         self.sizes_ = layer_sizes(rows[0].shape[1], self.hidden_layer_sizes, outputs)
         self.parts_ = {name: getattr(self, name) for name in PARTS}
         spec = self.spec_
-        scales = self._choose_scales(key_scales, spec, *rows)
+        # as NumPy's: JAX may hold a float for "weak", which is another type of argument and another compilation
+        scales = jax.tree.map(np.asarray, self._choose_scales(key_scales, spec, *rows))
         self._train(key_start, key_run, key_hold, spec, scales, rows)
         return self
 
@@ -269,15 +270,15 @@ class BaseBNN(BaseEstimator):
                 ).state  # fmt: skip
             rate *= defaults.FLOW_RATE
         dials = _dials(scales, rate, steps)
-        state = start(spec, int(n), dials, key_start)
-        if earlier is not None:
-            state = continue_from(spec, dials, key_start, earlier)
+        state = (
+            start(spec, int(n), dials, key_start) if earlier is None else continue_from(spec, dials, key_start, earlier)
+        )
         done: Progressed = train(
             key_run, flow_recipe(spec, dials), state, data, steps, checkpoint=checkpoint,
             validate=None if held_batch is None else lambda state: _held_out_nll(spec, scales, state, held_batch),
             fingerprint=fingerprint + FLOW, **options,
         )  # fmt: skip
-        self.scales_, self.rows_ = jax.tree.map(np.asarray, scales), rows
+        self.scales_, self.rows_ = scales, rows
         self.state_, self.history_ = done.state, done.history
         self.validation_scores_ = done.scores
         self.diagnostics_ = self._look(key_hold, rows[0])
@@ -339,7 +340,7 @@ def _dials(scales: Scales, rate: float, steps: int) -> Dials:
 
 def _some(key: Key, rows: tuple[NDArray[Any], ...]) -> Batch:
     """The rows that a start looks at: all of them, or as many at random as will do."""
-    chosen = np.sort(np.asarray(jax.random.permutation(key, len(rows[0])))[: defaults.MOST_ROWS_AT_START])
+    chosen = np.sort(_generator(key).permutation(len(rows[0]))[: defaults.MOST_ROWS_AT_START])
     return pad(_batch(*(a[chosen] for a in rows)), defaults.padded_rows(len(chosen)))
 
 

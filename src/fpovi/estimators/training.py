@@ -62,8 +62,8 @@ def train(
                 )
                 so_far = _advance(before, after.state, after.history, validate)
             except KeyboardInterrupt:
-                if checkpoint is not None:
-                    _write(Path(checkpoint), before, fingerprint)
+                if checkpoint is not None and so_far is not None:
+                    _write(Path(checkpoint), so_far, fingerprint)
                 raise
             note = f"log-likelihood {float(np.mean(after.history.log_likelihood)):.3f}"
             bar.update(task, completed=int(so_far.state.step), note=note)

@@ -6,7 +6,7 @@ shape, whatever their data and scales, share one compilation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from typing import Any
 
@@ -73,9 +73,12 @@ def _canonical(likelihood: Likelihood) -> Callable[[Array], Array] | None:
     return likelihood.canonical if likelihood.classes else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spec:
-    """What decides the program of a fit. ``network`` is a user's own; otherwise an mlp of ``sizes``."""
+    """What decides the program of a fit. ``network`` is a user's own; otherwise an mlp of ``sizes``.
+
+    Equal if all parts are; those that hold arrays, and so have no hash, only equal themselves.
+    """
 
     sizes: tuple[int, ...]
     activation: Callable[[Array], Array]
@@ -87,9 +90,26 @@ class Spec:
     measurement: Measurement
     likelihood: Likelihood
 
+    def _identity(self) -> tuple[Any, ...]:
+        return tuple(_hashable(getattr(self, field.name)) for field in fields(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
     def build_network(self, scales: Scales) -> Network:
         """The network; ours has unit weights, so that the optimiser sees every coordinate on one scale."""
         return self.network or mlp(self.sizes, self.activation, scales, unit_weights=True)
+
+
+def _hashable(part: Any) -> Any:
+    try:
+        hash(part)
+    except TypeError:
+        return id(part)  # of no other object as long as a program is kept, which keeps its spec
+    return part
 
 
 def wire(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
