@@ -51,7 +51,10 @@ def test_ctrl_c_keeps_the_checkpoint_and_the_same_command_goes_on(data, tmp_path
 
 
 def test_ctrl_c_before_the_first_checkpoint(data, tmp_path, monkeypatch):
-    stop_after(monkeypatch, 0)
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(base, "learn_encoder", interrupted)
     result = call("fit", data, "--target", "y", "--model", tmp_path / "m.fpovi", *LONG)
     assert result.exit_code == 130
     assert result.stderr == "fpovi: stopped; nothing was written\n"

@@ -33,6 +33,7 @@ from fpovi.report import describe
 from fpovi.types import lookup
 
 ESTIMATORS: dict[str, Any] = {"regression": BNNRegressor, "classification": BNNClassifier}
+DEFAULTS: dict[str, Any] = BNNRegressor().get_params()  # those of the classifier too, but for the likelihood
 MODEL_PANEL, TRAINING_PANEL = "The model", "Training"
 
 
@@ -49,11 +50,13 @@ def fit(
     force: Force = False,
     hidden: Annotated[
         str, typer.Option(help="Units of the hidden layers, with commas between.", rich_help_panel=MODEL_PANEL)
-    ] = "50",
-    activation: Annotated[str, one_of(ACTIVATIONS, "Of hidden units", rich_help_panel=MODEL_PANEL)] = "relu",
+    ] = ",".join(map(str, DEFAULTS["hidden_layer_sizes"])),
+    activation: Annotated[str, one_of(ACTIVATIONS, "Of hidden units", rich_help_panel=MODEL_PANEL)] = DEFAULTS[
+        "activation"
+    ],
     particles: Annotated[
         int, typer.Option(help="How many networks stand for the posterior.", rich_help_panel=MODEL_PANEL)
-    ] = 20,
+    ] = DEFAULTS["n_particles"],
     likelihood: Annotated[
         str,
         one_of(
@@ -69,12 +72,12 @@ def fit(
             "Over functions; auto is nngp with scales that the evidence picks",
             rich_help_panel=MODEL_PANEL,
         ),
-    ] = "auto",
-    flow: Annotated[str, one_of(FLOWS, "How the networks move", rich_help_panel=MODEL_PANEL)] = "gfsf",
-    space: Annotated[str, one_of(SPACES, "Where they are compared", rich_help_panel=MODEL_PANEL)] = "function",
+    ] = DEFAULTS["prior"],
+    flow: Annotated[str, one_of(FLOWS, "How the networks move", rich_help_panel=MODEL_PANEL)] = DEFAULTS["flow"],
+    space: Annotated[str, one_of(SPACES, "Where they are compared", rich_help_panel=MODEL_PANEL)] = DEFAULTS["space"],
     kernel: Annotated[
         str, one_of([*KERNELS, "auto"], "By which they are compared; auto is a wide rbf", rich_help_panel=MODEL_PANEL)
-    ] = "auto",
+    ] = DEFAULTS["kernel"],
     measurement: Annotated[
         str,
         one_of(
@@ -82,19 +85,19 @@ def fit(
             "Inputs beside the data where functions are compared; auto is halo",
             rich_help_panel=MODEL_PANEL,
         ),
-    ] = "auto",
+    ] = DEFAULTS["measurement"],
     max_categories: Annotated[
         int, typer.Option(help="Levels of a column of categories that are told apart.", rich_help_panel=MODEL_PANEL)
-    ] = 50,
+    ] = DEFAULTS["max_categories"],
     learning_rate: Annotated[
         str, typer.Option(help="Largest step size of Adam, or auto.", rich_help_panel=TRAINING_PANEL)
-    ] = "auto",
+    ] = DEFAULTS["learning_rate"],
     batch_size: Annotated[
         str, typer.Option(help="Rows of a step; auto takes all where they are few.", rich_help_panel=TRAINING_PANEL)
-    ] = "auto",
+    ] = DEFAULTS["batch_size"],
     epochs: Annotated[
         str, typer.Option(help="Passes over the table; auto goes by its size.", rich_help_panel=TRAINING_PANEL)
-    ] = "auto",
+    ] = DEFAULTS["max_epochs"],
     early_stopping: Annotated[
         bool,
         typer.Option(
@@ -102,10 +105,10 @@ def fit(
             help="Hold rows out, stop when they are predicted no better, keep the best.",
             rich_help_panel=TRAINING_PANEL,
         ),
-    ] = False,
+    ] = DEFAULTS["early_stopping"],
     validation_fraction: Annotated[
         float, typer.Option(help="Share of rows held out for early stopping.", rich_help_panel=TRAINING_PANEL)
-    ] = 0.1,
+    ] = DEFAULTS["validation_fraction"],
     seed: Annotated[
         int, typer.Option(help="The same seed gives the same model, bit for bit.", rich_help_panel=TRAINING_PANEL)
     ] = 0,
