@@ -252,7 +252,7 @@ class BaseBNN(BaseEstimator):
         checkpoint = self.checkpoint if earlier is None else None
         done: Progressed = train(
             key_run, spec.recipe(dials), state, data, steps, batch_size=min(size, data.x.shape[0]),
-            chunk_size=min(defaults.CHUNK, steps), checkpoint=checkpoint, verbose=bool(self.verbose),
+            chunk_size=defaults.CHUNK, checkpoint=checkpoint, verbose=bool(self.verbose),
             validate=None if held_batch is None else lambda state: _held_out_nll(spec, scales, state, held_batch),
             fingerprint="" if checkpoint is None else fingerprint_of(self._settings(), data, held_batch, dials, state),
         )  # fmt: skip
