@@ -163,7 +163,7 @@ def test_no_folder_for_a_checkpoint(tmp_path):
 @pytest.mark.parametrize(
     ("kills", "kind"),
     [
-        (4, "to the end"),
+        (3, "to the end"),
         pytest.param(40, "to the end", marks=pytest.mark.slow),
         pytest.param(40, "early_stopping", marks=pytest.mark.slow),
     ],

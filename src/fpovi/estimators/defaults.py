@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from fpovi.networks import fan_in_scales
 from fpovi.types import Scales
@@ -29,9 +30,9 @@ def rows_per_step(batch_size: Any, rows: int) -> int:
     """All rows where they are few, else a mini-batch."""
     if batch_size == "auto":
         return padded_rows(rows) if rows <= FULL_BATCH else MINI_BATCH
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
         raise ValueError(f'batch_size={batch_size!r} must be a positive whole number, or "auto"')
-    return padded_rows(rows) if batch_size >= rows else batch_size
+    return padded_rows(rows) if batch_size >= rows else int(batch_size)
 
 
 def total_steps(max_epochs: Any, rows: int, size: int) -> int:
@@ -39,9 +40,9 @@ def total_steps(max_epochs: Any, rows: int, size: int) -> int:
     per_epoch = max(-(-rows // size), 1)
     if max_epochs == "auto":
         return int(min(STEPS + STEPS_PER_ROW * rows, MOST_STEPS))
-    if isinstance(max_epochs, bool) or not isinstance(max_epochs, int) or max_epochs < 1:
+    if isinstance(max_epochs, bool) or not isinstance(max_epochs, int | np.integer) or max_epochs < 1:
         raise ValueError(f'max_epochs={max_epochs!r} must be a positive whole number, or "auto"')
-    return max_epochs * per_epoch
+    return int(max_epochs) * per_epoch
 
 
 def class_scales(sizes: tuple[int, ...]) -> Scales:

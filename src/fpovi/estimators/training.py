@@ -50,7 +50,7 @@ def train(
 ) -> Progressed:
     """Take ``steps`` steps, or fewer if ``validate`` stops improving; with ``checkpoint``, go on where a file says."""
     so_far = None if checkpoint is None else _resume(Path(checkpoint), state, fingerprint, validate is not None)
-    chunk_size, written = min(CHUNK, steps), time.monotonic()
+    chunk_size, written = CHUNK, time.monotonic()
     with progress_bar(quiet=not verbose) as bar:
         task = bar.add_task(label, total=steps, note="compiling")
         while so_far is None or not _is_over(so_far, steps):
