@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from fpovi import BNNRegressor
-from fpovi.estimators import defaults, training
+from fpovi.estimators import training
 from small_fits import plane
 
 SETTINGS = {"hidden_layer_sizes": (8,), "n_particles": 4, "prior": "flat", "max_epochs": 4000, "random_state": 0}
@@ -24,7 +24,7 @@ SETTINGS = {"hidden_layer_sizes": (8,), "n_particles": 4, "prior": "flat", "max_
 
 def fit(checkpoint: Path | None, answer: Path, early_stopping: bool) -> None:
     """Fit, and leave the bits of predictions and history in a file."""
-    defaults.CHUNK, training.SECONDS_BETWEEN_CHECKPOINTS = 40, 0.0
+    training.CHUNK, training.SECONDS_BETWEEN_CHECKPOINTS = 40, 0.0
     model = BNNRegressor(**SETTINGS, early_stopping=early_stopping, checkpoint=checkpoint)
     X, y = plane(32)
     mean, std = model.fit(X, y).predict(X, return_std=True)

@@ -103,7 +103,7 @@ def test_a_prior_as_an_object():
 
 def test_early_stopping_keeps_the_best(monkeypatch):
     monkeypatch.setattr(training, "PATIENCE", 3)
-    monkeypatch.setattr("fpovi.estimators.defaults.CHUNK", 10)
+    monkeypatch.setattr("fpovi.estimators.training.CHUNK", 10)
     X, _ = plane(32)
     noise = np.random.default_rng(0).normal(size=32)  # nothing to learn: it has to stop early
     settings = {
