@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 from fpovi.data.sine import sine
 from fpovi.estimators import BNNRegressor
+from fpovi.likelihoods import gaussian
 from fpovi.measurement import kde
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, fan, observations, save
 
 SEED, GRID = 3, np.linspace(-1, 2, 300)
+SHARED: dict[str, Any] = {"prior": "width_aware", "likelihood": gaussian(0.2)}  # all but the measurement set
 MEASUREMENT_SETS: dict[str, Any] = {
-    'no extra points\nmeasurement="train_only"': {"measurement": "train_only"},
-    "close to the data\nmeasurement=kde(20, 0.1)": {"measurement": kde(20, 0.1)},
-    'between the data\nmeasurement="mixup"': {"measurement": "mixup"},
-    'near and far\nmeasurement="auto"': {},
+    'no extra points\nmeasurement="train_only"': {**SHARED, "measurement": "train_only"},
+    "close to the data\nmeasurement=kde(20, 0.1)": {**SHARED, "measurement": kde(20, 0.1)},
+    'between the data\nmeasurement="mixup"': {**SHARED, "measurement": "mixup"},
+    'near and far\nmeasurement="auto"': {**SHARED, "measurement": "auto"},
 }
 PRIORS: dict[str, Any] = {
     'unit scales\nprior="nngp"': {"prior": "nngp"},
