@@ -39,7 +39,7 @@ class Floored(NamedTuple):
     floor: Float[Array, "*n"]
 
     @classmethod
-    def at(cls, above: Float[Array, "*n"], floor: Float[Array, "*n"]) -> "Floored":
+    def at(cls, above: Float[Array, "*n"], floor: Float[Array, "..."]) -> "Floored":
         """The parameters with softplus(rho) = ``above``."""
         return cls(jnp.log(jnp.expm1(above)), jnp.broadcast_to(floor, above.shape))
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fpovi import BNNRegressor
-from fpovi.estimators import defaults, training
+from fpovi.estimators import training
 from fpovi.persistence import FileError, read_file, write_file
 from small_fits import SETTINGS, plane, same_fit
 
@@ -20,7 +20,7 @@ LONGER = {**SETTINGS, "max_epochs": 100}
 
 @pytest.fixture(autouse=True)
 def _many_checkpoints(monkeypatch):
-    monkeypatch.setattr(defaults, "CHUNK", 20)
+    monkeypatch.setattr(training, "CHUNK", 20)
     monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
 
 
@@ -56,6 +56,19 @@ def test_a_fit_killed_between_any_two_looks_ends_at_the_same_bits(tmp_path, monk
         assert same_fit(model, whole)
         np.testing.assert_array_equal(model.validation_scores_, whole.validation_scores_)
         np.testing.assert_array_equal(model.predict(plane()[0]), whole.predict(plane()[0]))
+
+
+def test_a_fit_killed_in_or_after_its_warm_up_ends_at_the_same_bits(tmp_path, monkeypatch):
+    """100 steps in chunks of 20: two looks at the warm-up, three at the flow."""
+    whole, path = fit(prior="auto"), tmp_path / "fit.checkpoint"
+    for deaths in ((2,), (3,), (4, 1), (1, 2, 2)):
+        path.unlink(missing_ok=True)
+        for call in deaths:
+            with monkeypatch.context() as patch:
+                die_before(patch, "run", call, SystemExit())
+                with pytest.raises(SystemExit):
+                    fit(path, prior="auto")
+        assert same_fit(fit(path, prior="auto"), whole)
 
 
 def test_a_finished_fit_is_not_run_again(tmp_path, monkeypatch):

@@ -58,10 +58,10 @@ def test_every_prior_of_a_classifier(prior):
 def test_parts_by_object_are_those_of_the_name(regressor):
     objects = {
         "activation": jax.nn.relu,
-        "flow": flows.svgd,
+        "flow": wiring.SAFE_GFSF,
         "kernel": wiring.WIDE_RBF,
         "measurement": measurement.halo(wiring.EXTRA_POINTS),
-        "likelihood": likelihoods.gaussian(),
+        "likelihood": likelihoods.gaussian(floor=wiring.NOISE_FLOOR),
     }
     model = BNNRegressor(**{**SETTINGS, **objects}).fit(*plane())
     assert same_fit(model, regressor)
