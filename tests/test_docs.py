@@ -8,11 +8,10 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-LONG = {"from-csv-to-intervals"}  # real fits and everything one can ask of them
-MARKED = [pytest.param(page, marks=pytest.mark.slow) if page.stem in LONG else page for page in PAGES]
 
 
-@pytest.mark.parametrize("page", MARKED, ids=lambda page: page.stem)
+@pytest.mark.slow  # real fits, and everything one can ask of them
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_code_runs(page, loose_dtypes, capsys):
     names = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):

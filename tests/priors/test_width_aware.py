@@ -60,6 +60,7 @@ def test_a_narrow_network_has_the_score_of_its_mixture(points, values, key):
     assert relative_error(gaussian, exact) > 0.2
 
 
+@pytest.mark.slow
 def test_a_wide_network_has_the_score_of_nngp(key):
     x = jnp.asarray([[-1.0, 0.5], [0.3, -1.2], [1.5, 1.0]])
     f = jnp.asarray([[0.5], [-1.0], [1.5]])
