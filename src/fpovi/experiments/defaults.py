@@ -15,6 +15,7 @@ from fpovi.data.uci import UCI, Split, load_uci, standard_split
 from fpovi.estimators import BNNRegressor
 from fpovi.experiments.store import Cell, Row
 from fpovi.experiments.view import View
+from fpovi.likelihoods import gaussian
 from fpovi.predictive import Predictive
 from fpovi.types import lookup
 
@@ -35,7 +36,7 @@ def _peer(method: Callable[..., normal.Answer]) -> Method:
 METHODS: dict[str, Method] = {
     "fpovi": _estimator(),
     "fpovi_fixed": _estimator(prior="nngp"),
-    "ensemble": _estimator(prior="nngp", space="weight", flow="ensemble"),
+    "ensemble": _estimator(prior="nngp", space="weight", flow="ensemble", likelihood=gaussian()),
     "gp": _peer(normal.gaussian_process),
     "ngboost": _peer(normal.ngboost),
 }
@@ -47,7 +48,7 @@ LABELS = {
     "ngboost": "NGBoost",
 }
 SMALL = ("boston", "concrete", "energy", "wine-red", "yacht")
-PRESETS = {"quick": (SMALL, 1), "full": (tuple(UCI), 3)}
+PRESETS = {"quick": (SMALL, 1), "full": (tuple(UCI), 5)}
 
 
 def cells(

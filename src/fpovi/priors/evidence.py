@@ -24,7 +24,9 @@ ROWS_PER_FEATURE = 10  # with fewer, the scales of single features are held clos
 LIMIT = 7.0  # no standard deviation leaves e^±7 of its hyperprior's centre
 
 MIN_ROWS, COARSE_ROWS, STEPS, ENOUGH = 64, 256, 40, 0.03  # a climb ends with a step that gains less than this many nats
-NOISE_STARTS = (0.0, -0.5, -1.0, -2.0)  # in units of NOISE_SPREAD: noises of .3, .11, .04 and .005
+# Where climbs begin, in units of the hyperpriors' spreads: noises of .3, .11, .04 and .005, twice with a common input
+# scale of 4.5, as from a smooth function there is often no way up to a wiggly one.
+STARTS = ((0.0, 0.0), (-0.5, 1.0), (-1.0, 0.0), (-2.0, 1.0))
 ARMIJO, HALVINGS = 1e-4, 20
 VARIES = 1e-10  # relative range of a column, under which it is constant up to rounding
 
@@ -74,15 +76,15 @@ def evidence(
     x_unit, y_unit = _units(rows[seen]), _root_mean_square(targets[seen])
     seen = seen[np.asarray(jax.random.permutation(key_rows, len(seen)))[:max_rows]]
     data = rows[seen] / x_unit, targets[seen] / y_unit, weights[seen]
-    scattered = np.asarray(jax.random.normal(key_starts, (len(NOISE_STARTS), rows.shape[1])), np.float64)
+    scattered = np.asarray(jax.random.normal(key_starts, (len(STARTS), rows.shape[1])), np.float64)
     layers, dtype = len(sizes) - 1, jax.dtypes.canonicalize_dtype(float)
 
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):  # optax mixes whole and real numbers
         objective = partial(_loss, activation, layers)
         fine = _padded(max_rows, *data)
         coarse = fine if len(fine[0]) <= 1.5 * COARSE_ROWS else _padded(max_rows, *(a[:COARSE_ROWS] for a in data))
-        alike, _ = _climb(objective, _start(scattered[0] * 0, layers, 0.0), *coarse, 0.0)
-        starts = [alike, *(_start(z / 2, layers, noise) for z, noise in zip(scattered, NOISE_STARTS, strict=True))]
+        alike, _ = _climb(objective, _start(scattered[0] * 0, layers), *coarse, 0.0)
+        starts = [alike, *(_start(z / 2, layers, *start) for z, start in zip(scattered, STARTS, strict=True))]
         best, _ = min((_climb(objective, start, *coarse, 1.0) for start in starts), key=lambda reached: reached[1])
         if coarse is not fine:
             best, _ = _climb(objective, best, *fine, 1.0)
@@ -151,9 +153,9 @@ def _numbers(name: str, values: Numbers) -> NDArray[Any]:
     return array
 
 
-def _start(features: NDArray[Any], layers: int, noise: float) -> NDArray[Any]:
+def _start(features: NDArray[Any], layers: int, noise: float = 0.0, common: float = 0.0) -> NDArray[Any]:
     """Where a climb begins: log-scales in units of their hyperpriors' standard deviations, in one row."""
-    return np.concatenate([[0.0], features, np.zeros(2 * layers), [noise]])
+    return np.concatenate([[common], features, np.zeros(2 * layers), [noise]])
 
 
 def _feature_spread(rows: Any, features: int) -> Array:
