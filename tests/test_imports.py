@@ -38,7 +38,7 @@ def test_commands_import_what_they_need(arguments, but):
 
 def test_every_public_name_is_what_type_checkers_take_it_for():
     tree = ast.parse(Path(fpovi.__file__).read_text(encoding="utf-8"))
-    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
     homes = {
         alias.name: node.module for node in checked.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }

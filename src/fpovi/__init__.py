@@ -59,19 +59,21 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # or type checkers would take any name to exist
 
-        found: Any = version("fpovi")
-    elif name in _MODULES:
-        found = import_module(f"fpovi.{name}")
-    elif name in _HOME:
-        found = getattr(import_module(f"fpovi.{_HOME[name]}"), name)
-    else:
-        raise AttributeError(f"module 'fpovi' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            found: Any = version("fpovi")
+        elif name in _MODULES:
+            found = import_module(f"fpovi.{name}")
+        elif name in _HOME:
+            found = getattr(import_module(f"fpovi.{_HOME[name]}"), name)
+        else:
+            raise AttributeError(f"module 'fpovi' has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
