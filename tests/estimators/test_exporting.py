@@ -63,7 +63,7 @@ def stay(key, recipe, state, data, steps, **options):
 
 def untrained(make, x, y, **options):
     with pytest.MonkeyPatch.context() as patch, jax.numpy_dtype_promotion("standard"):
-        patch.setattr("fpovi.estimators.base.train", stay)
+        patch.setattr("fpovi.estimators.fitting.train", stay)
         return make(**{**SMALL, **options}).fit(x, y)
 
 
