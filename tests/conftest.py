@@ -2,41 +2,32 @@
 """What every test may ask for, and how a run of them stays short."""
 
 import os
-import shutil
-import tempfile
 
 import jax
 import pytest
 
-# Nearly all the time of a run goes into compiling. Programs are made cheaply rather than fast, and what took long to
-# make is kept for the length of the run; the processes that tests start inherit all of this.
-QUICK = {"jax_disable_most_optimizations": True, "jax_persistent_cache_min_compile_time_secs": 0.2}
-QUICK_FLAG = "--xla_cpu_use_fusion_emitters=false"  # the older way to make loops takes a quarter of the time
+# Nearly all the time of a run goes into compiling, so programs are made cheaply rather than fast: without optimisation,
+# and with XLA's older emitters of loops, which take a quarter of the time. The processes that tests start inherit both.
+UNOPTIMISED = "jax_disable_most_optimizations"
+OLDER_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
 # Begun last, they would keep one worker busy when all others are done.
 LONGEST = {"test_checks_classifier", "test_checks_regressor", "test_posteriors", "test_readme"}
-PROGRAMS = pytest.StashKey[str]()
 
 
 def pytest_configure(config):
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         _keep_to_own_cores(int(worker["workerid"].removeprefix("gw")), worker["workercount"])
-    # one for each worker: JAX does not write its files atomically
-    config.stash[PROGRAMS] = tempfile.mkdtemp(prefix="fpovi-programs-")
-    if jax.__version_info__[:2] == (0, 10):  # a later XLA may not know the flag, and would end the process
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_FLAG}".strip()
-    for name, value in {**QUICK, "jax_compilation_cache_dir": config.stash[PROGRAMS]}.items():
-        os.environ[name.upper()] = str(value)
-        jax.config.update(name, value)
+    os.environ[UNOPTIMISED.upper()] = "1"
+    jax.config.update(UNOPTIMISED, True)
+    flags = os.environ.get("XLA_FLAGS", "")
+    # another XLA may not know the flag, and would end the process
+    if jax.__version_info__[:2] == (0, 10) and OLDER_EMITTERS not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {OLDER_EMITTERS}".strip()
 
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.stem not in LONGEST)
-
-
-def pytest_unconfigure(config):
-    if PROGRAMS in config.stash:
-        shutil.rmtree(config.stash[PROGRAMS], ignore_errors=True)
 
 
 def _keep_to_own_cores(number, workers):
@@ -49,9 +40,9 @@ def _keep_to_own_cores(number, workers):
 @pytest.fixture(scope="module")
 def optimised():
     """For files that compute for longer than they compile: programs made here are fast."""
-    jax.config.update("jax_disable_most_optimizations", False)
+    jax.config.update(UNOPTIMISED, False)
     yield
-    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update(UNOPTIMISED, True)
 
 
 @pytest.fixture
