@@ -10,8 +10,8 @@ PIP  := $(BIN)/python -m pip --disable-pip-version-check install --quiet --const
 # Each stamp says that the package is installed: RUN with what users need, DEV with what tests need as well.
 RUN  := $(VENV)/.installed
 DEV  := $(VENV)/.installed-dev
-# One file stays in one process, so that what it compiles is compiled once.
-PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
+# One file stays in one process, so that what it compiles is compiled once; tests/conftest.py puts the longest first.
+PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint format readme clean distclean

@@ -1,8 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every test may ask for."""
+"""What every test may ask for, and how a run of them stays short."""
+
+import os
 
 import jax
 import pytest
+
+# Nearly all the time of a run goes into compiling, so programs are made cheaply rather than fast: without optimisation,
+# and with XLA's older emitters of loops, which take a quarter of the time. The processes that tests start inherit both.
+UNOPTIMISED = "jax_disable_most_optimizations"
+OLDER_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
+# Begun last, they would keep one worker busy when all others are done.
+LONGEST = {"test_checks_classifier", "test_checks_regressor", "test_posteriors", "test_readme"}
+
+
+def pytest_configure(config):
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        _keep_to_own_cores(int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+    os.environ[UNOPTIMISED.upper()] = "1"
+    jax.config.update(UNOPTIMISED, True)
+    flags = os.environ.get("XLA_FLAGS", "")
+    # another XLA may not know the flag, and would end the process
+    if jax.__version_info__[:2] == (0, 10) and OLDER_EMITTERS not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {OLDER_EMITTERS}".strip()
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
+
+
+def _keep_to_own_cores(number, workers):
+    """XLA's threads wait for each other at every step, and four times as long where two workers share cores."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, [core for place, core in enumerate(cores) if place % workers == number % len(cores)])
+
+
+@pytest.fixture(scope="module")
+def optimised():
+    """For files that compute for longer than they compile: programs made here are fast."""
+    jax.config.update(UNOPTIMISED, False)
+    yield
+    jax.config.update(UNOPTIMISED, True)
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from fpovi.batches import check_batch_size, epoch_order, fill, make_batch, pad, take
 
+compiled_order, compiled_take = jax.jit(epoch_order, static_argnums=3), jax.jit(take)
+
 X = [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
 Y = [1.0, 2.0, 3.0]
 NAN, INF = float("nan"), float("inf")
@@ -141,7 +143,7 @@ SIZES = st.integers(1, 12).flatmap(lambda rows: st.tuples(st.just(rows), st.inte
 @settings(max_examples=12, deadline=None, derandomize=True)  # a new shape is a new program to compile
 def test_an_epoch_visits_every_row_once_and_fills_up_the_last_batch(sizes, seed, epoch):
     rows, size = sizes
-    order = np.asarray(epoch_order(jax.random.key(seed), jnp.asarray(epoch), jnp.ones(rows, bool), size))
+    order = np.asarray(compiled_order(jax.random.key(seed), jnp.asarray(epoch), jnp.ones(rows, bool), size))
     assert order.shape == (-(-rows // size), size)
     assert sorted(order.ravel()[:rows]) == list(range(rows))
     assert set(order.ravel()[rows:]) <= set(range(rows))
@@ -153,10 +155,10 @@ def test_over_an_epoch_every_row_has_its_weight_once(sizes):
     rows, size = sizes
     numbers = np.arange(1.0, rows + 1)
     data = make_batch(numbers[:, None], numbers, weight=numbers)
-    order = epoch_order(jax.random.key(0), jnp.asarray(0), jnp.ones(rows, bool), size)
+    order = compiled_order(jax.random.key(0), jnp.asarray(0), jnp.ones(rows, bool), size)
     seen = np.zeros(rows + 1)
-    for position, index in enumerate(order):
-        batch = take(data, index, position * size + jnp.arange(size) < rows)
+    for position, index in enumerate(np.asarray(order)):
+        batch = compiled_take(data, index, jnp.asarray(position * size + np.arange(size) < rows))
         np.testing.assert_array_equal(batch.x[:, 0], batch.y[:, 0])
         np.testing.assert_array_equal(batch.x[:, 0], numbers[index])
         np.add.at(seen, np.asarray(batch.x[:, 0], int), np.asarray(batch.weight[:, 0]))

@@ -21,7 +21,7 @@ from fpovi.particles import forward
 from fpovi.priors import gaussian_process
 from scenarios import gp_problem, linear_network, linear_posterior, polynomial
 
-pytestmark = pytest.mark.usefixtures("x64", "loose_dtypes")
+pytestmark = pytest.mark.usefixtures("optimised", "x64", "loose_dtypes")
 
 
 def decaying_adam(rate, steps):
@@ -116,7 +116,7 @@ def kl_and_baseline(values, problem):
     return gaussian_kl(values.mean(axis=0), np.cov(values.T), *truth), gaussian_kl(*problem.posterior(2), *truth)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ["exact", "parametric", pytest.param("mini-batch", marks=pytest.mark.slow)])
 def test_a_gaussian_processs_posterior_is_found(version):
     """KL(q‖p) at three test inputs, 200 particles: half the down-sampled-data baseline (.328) at most.
 

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """fpovi: Bayesian neural networks whose particles are functions."""
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from fpovi import flows, kernels, likelihoods, measurement, networks, priors
-from fpovi.batches import make_batch
-from fpovi.estimators import BNNClassifier, BNNRegressor, export_inputs, load
-from fpovi.inference import exact, function_space, weight_space
-from fpovi.loop import Run, run
-from fpovi.predictive import Predictive, predict
-from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, Recipe, Scales, State
+if TYPE_CHECKING:
+    from fpovi import flows, kernels, likelihoods, measurement, networks, priors
+    from fpovi.batches import make_batch
+    from fpovi.estimators import BNNClassifier, BNNRegressor, export_inputs, load
+    from fpovi.inference import exact, function_space, weight_space
+    from fpovi.loop import Run, run
+    from fpovi.predictive import Predictive, predict
+    from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, Recipe, Scales, State
 
-__version__ = version("fpovi")
+    __version__: str
 
 __all__ = [
     "Algorithm",
@@ -42,3 +44,37 @@ __all__ = [
     "run",
     "weight_space",
 ]
+
+# Imported when first asked for, as JAX, scikit-learn and pandas take seconds: who wants the parts or the version only
+# does not wait for all.
+_MODULES = ("flows", "kernels", "likelihoods", "measurement", "networks", "priors")
+_HOMES = {
+    "batches": ("make_batch",),
+    "estimators": ("BNNClassifier", "BNNRegressor", "export_inputs", "load"),
+    "inference": ("exact", "function_space", "weight_space"),
+    "loop": ("Run", "run"),
+    "predictive": ("Predictive", "predict"),
+    "types": ("Algorithm", "Batch", "DivergedError", "Info", "Network", "Recipe", "Scales", "State"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # or type checkers would take any name to exist
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            found: Any = version("fpovi")
+        elif name in _MODULES:
+            found = import_module(f"fpovi.{name}")
+        elif name in _HOME:
+            found = getattr(import_module(f"fpovi.{_HOME[name]}"), name)
+        else:
+            raise AttributeError(f"module 'fpovi' has no attribute {name!r}")
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -39,8 +39,7 @@ def make_batch(x: Numbers, y: Numbers, weight: Numbers | None = None) -> Batch:
         raise ValueError(f"weight has {weight.min()} at row {weight.min(axis=1).argmin()}, but none may be negative")
     if not weight.any():
         raise ValueError("weight is 0 everywhere, but at least one must be positive")
-    weight = jnp.asarray(weight)
-    return Batch(jnp.asarray(x), jnp.asarray(y), weight, jnp.sum(weight))
+    return Batch(jnp.asarray(x), jnp.asarray(y), jnp.asarray(weight), jnp.asarray(weight.sum()))
 
 
 def _numbers(name: str, values: Numbers) -> NDArray[Any]:
@@ -97,8 +96,10 @@ def pad(data: Batch, rows: int) -> Batch:
     missing = rows - data.x.shape[0]
     if missing < 0:
         raise ValueError(f"rows={rows} is less than the {data.x.shape[0]} rows that are there")
-    x, y = (jnp.concatenate([a, jnp.repeat(a[:1], missing, axis=0)]) for a in (data.x, data.y))
-    return Batch(x, y, jnp.pad(data.weight, ((0, missing), (0, 0))), data.num_data)
+    # by NumPy, which needs no compilation for every number of rows
+    x, y = (np.concatenate([a, np.repeat(a[:1], missing, axis=0)]) for a in map(np.asarray, (data.x, data.y)))
+    weight = np.pad(data.weight, ((0, missing), (0, 0)))
+    return Batch(jnp.asarray(x), jnp.asarray(y), jnp.asarray(weight), data.num_data)
 
 
 def is_real(data: Batch) -> Bool[Array, " N"]:

@@ -7,6 +7,7 @@ function value, ``p`` flattened weights.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import jax.numpy as jnp
@@ -204,6 +205,19 @@ class DivergedError(ArithmeticError):
         self.step = step
         self.particles = particles
         self.hint = hint
+
+
+class MissingExtraError(ImportError):
+    """A library that only some need is not installed; the message says what to run."""
+
+
+def import_extra(library: str, extra: str, asker: str) -> Any:
+    """The module of a library that comes with ``fpovi[extra]`` only; ``asker`` is what needs it."""
+    try:
+        return import_module(library)
+    except ImportError as error:
+        message = f"{asker} needs {library}, which is not installed: pip install fpovi[{extra}]"
+        raise MissingExtraError(message) from error
 
 
 def lookup(table: Mapping[str, T], name: str, argument: str) -> T:

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import fpovi
 from fpovi.cli import app
+from fpovi.data.uci import Split
+from fpovi.experiments import defaults
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,6 +77,18 @@ def test_an_output_folder_that_is_a_file_is_one_line(tmp_path):
     result = call("demo", "--out", tmp_path / "taken")
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
+
+
+def test_a_library_that_is_not_installed_is_one_line_that_says_what_to_run(tmp_path, monkeypatch):
+    table = np.random.default_rng(0).normal(size=(8, 3))
+    split = Split(table[:6, :2], table[:6, 2], table[6:, :2], table[6:, 2])
+    monkeypatch.setattr(defaults, "load_uci", lambda name: None)
+    monkeypatch.setattr(defaults, "standard_split", lambda data, number: split)
+    monkeypatch.setitem(sys.modules, "ngboost", None)
+    result = call("reproduce", "defaults", "--methods", "ngboost", "--datasets", "yacht", "--out", tmp_path)
+    assert result.exit_code == 2
+    said = "method ngboost needs ngboost, which is not installed: pip install fpovi[compare]"
+    assert result.stderr.strip() == f"fpovi: {said}"
 
 
 def test_module_and_command_are_one_program():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fitted models that tests share, and settings that make fits quick to compile."""
+"""Fitted models that tests share."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -14,26 +13,17 @@ def _strict_dtypes():
     """Not here: optax raises a float to the power of an integer count."""
 
 
-@pytest.fixture(autouse=True, scope="package")
-def _quick_to_compile():
-    """A fit of a second takes several to compile; half of that is for speed that no test needs."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
 @pytest.fixture(scope="package")
-def regressor(_quick_to_compile):
+def regressor():
     return BNNRegressor(**SETTINGS).fit(*plane())
 
 
 @pytest.fixture(scope="package")
-def classifier(_quick_to_compile):
+def classifier():
     return BNNClassifier(**SETTINGS).fit(*named_classes())
 
 
 @pytest.fixture(scope="package")
-def of_two_targets(_quick_to_compile):
+def of_two_targets():
     X, y = plane()
     return BNNRegressor(**SETTINGS).fit(X, np.column_stack([y, 100 * X[:, 1] + 1000]))

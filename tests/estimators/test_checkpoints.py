@@ -12,6 +12,7 @@ import pytest
 
 from fpovi import BNNRegressor
 from fpovi.estimators import training
+from fpovi.estimators.fitting import settings_of
 from fpovi.persistence import FileError, read_file, write_file
 from small_fits import SETTINGS, plane, same_fit
 
@@ -127,7 +128,7 @@ def test_a_fit_without_a_seed_cannot_be_gone_on_with(tmp_path):
 def test_objects_count_wherever_they_lie_in_memory(tmp_path):
     functions = [lambda h: h / (1 + h**2) for _ in range(2)]
     assert repr(functions[0]) != repr(functions[1])
-    settings = [BNNRegressor(**{**SETTINGS, "activation": function})._settings() for function in functions]
+    settings = [settings_of(BNNRegressor(**{**SETTINGS, "activation": function})) for function in functions]
     assert settings[0] == settings[1]
 
 
@@ -183,7 +184,6 @@ def test_no_folder_for_a_checkpoint(tmp_path):
 )
 def test_a_fit_killed_at_any_time_ends_at_the_same_bits(tmp_path, kills, kind):
     quick = {
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "programs"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }

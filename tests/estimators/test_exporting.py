@@ -18,8 +18,10 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
 
 from fpovi import BNNClassifier, BNNRegressor, export_inputs
+from fpovi.estimators import exporting
 from fpovi.estimators.training import Progressed, blank_history
 from fpovi.persistence import FileError
+from fpovi.types import MissingExtraError
 
 SMALL = {"prior": "nngp", "max_epochs": 20, "hidden_layer_sizes": (8,), "n_particles": 4, "random_state": 0}
 # Both sides compute in float32 from the same encoded rows, in another order: a few units in the last place (6e-8) of
@@ -61,7 +63,7 @@ def stay(key, recipe, state, data, steps, **options):
 
 def untrained(make, x, y, **options):
     with pytest.MonkeyPatch.context() as patch, jax.numpy_dtype_promotion("standard"):
-        patch.setattr("fpovi.estimators.base.train", stay)
+        patch.setattr("fpovi.estimators.fitting.train", stay)
         return make(**{**SMALL, **options}).fit(x, y)
 
 
@@ -198,12 +200,14 @@ def test_float32_would_not_do(models):
 
 
 @pytest.mark.parametrize("format", RUN)
-def test_old_file_is_replaced_or_kept(models, format, tmp_path):
+def test_old_file_is_replaced_or_kept(models, format, tmp_path, monkeypatch):
     model, x = models["iris"]
     path = tmp_path / "program"
     path.write_text("precious")
-    with pytest.raises(FileError, match="exists already"):
-        model.export(path, format, force=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(exporting, "_answer", None)  # it is refused before any work is done
+        with pytest.raises(FileError, match="exists already"):
+            model.export(path, format, force=False)
     assert path.read_text() == "precious"
     model.export(path, format)
     assert_answers(path, format, model, x)
@@ -219,9 +223,10 @@ def test_refusals_are_one_line(models, tmp_path, monkeypatch):
         export_inputs(BNNRegressor(), [[1.0]])
     with pytest.raises(ValueError, match=r"^format='pmml' is not known; choose one of onnx, stablehlo$"):
         model.export(path, "pmml")
-    monkeypatch.setitem(sys.modules, "jax2onnx", None)
-    with pytest.raises(ImportError, match=r"pip install fpovi\[onnx\]$"):
-        model.export(path, "onnx")
+    for library in ("onnxruntime", "jax2onnx"):
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(MissingExtraError, match=rf"needs {library}, .*: pip install fpovi\[onnx\]$"):
+            model.export(path, "onnx")
     assert os.listdir(tmp_path) == []
 
 

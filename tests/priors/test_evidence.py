@@ -2,6 +2,7 @@
 """Scales chosen by marginal likelihood: against SciPy, finite differences and the scales behind the data."""
 
 import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -29,12 +30,23 @@ def repeated_rows(rng, rows=12, features=3):
     return x
 
 
+@jax.jit
+def true_covariance(scales, x):
+    return nngp_covariance(architecture(scales))(x, x)
+
+
+@jax.jit
+def log_evidence_of(scales, x, y):
+    return log_evidence(architecture(scales), x, y)
+
+
 def drawn(rows, targets=1, scales=TRUE, seed=0):
     """Data from the Gaussian process itself."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, len(scales.input)))
     with jax.enable_x64(True):
-        covariance = np.asarray(nngp_covariance(architecture(scales))(jnp.asarray(x), jnp.asarray(x)))
+        padded = np.pad(x, ((0, -rows % 128), (0, 0)))  # so that few programs serve all lengths
+        covariance = np.asarray(true_covariance(scales, padded))[:rows, :rows]
     covariance = covariance + float(scales.noise) ** 2 * np.eye(rows)
     return x, np.linalg.cholesky(covariance) @ rng.normal(size=(rows, targets))
 
@@ -51,7 +63,7 @@ def test_log_evidence_against_scipy(phi, x64):
         seen = weight[:, target] > 0
         noise = np.diag(0.2**2 / weight[seen, target])
         total += multivariate_normal(cov=covariance[np.ix_(seen, seen)] + noise).logpdf(y[seen, target])
-    ours = log_evidence(architecture(phi=phi), *(jnp.asarray(a) for a in (x, y, weight)))
+    ours = jax.jit(partial(log_evidence, architecture(phi=phi)))(x, y, weight)
     np.testing.assert_allclose(ours, total, rtol=1e-6)  # the noise passes through float32 as .2 is kept there
 
 
@@ -59,8 +71,9 @@ def test_targets_with_common_weights_sum(x64):
     rng = np.random.default_rng(1)
     x, y = jnp.asarray(repeated_rows(rng)), jnp.asarray(rng.normal(size=(12, 3)))
     weight = jnp.asarray(rng.uniform(0.5, 2.0, size=(12, 1)))
-    together = log_evidence(architecture(), x, y, weight)
-    apart = sum(log_evidence(architecture(), x, y[:, j : j + 1], weight) for j in range(3))
+    ours = jax.jit(partial(log_evidence, architecture()))
+    together = ours(x, y, weight)
+    apart = sum(ours(x, y[:, j : j + 1], weight) for j in range(3))
     np.testing.assert_allclose(together, apart, rtol=1e-12)
 
 
@@ -100,7 +113,7 @@ def test_finds_the_scales_behind_the_data(key):
     np.testing.assert_allclose(amplitude[:2], [6.0, 2.0], rtol=0.35)
     assert amplitude[2] < 0.5
     with jax.enable_x64(True):
-        at = [float(log_evidence(architecture(s), jnp.asarray(x), jnp.asarray(y))) for s in (found, TRUE)]
+        at = [float(log_evidence_of(s, x, y)) for s in (found, TRUE)]
     assert at[0] > at[1] - 5  # the penalty may cost a few nats of several hundred
 
 
@@ -108,9 +121,8 @@ def test_beats_the_default_scales_and_one_common_scale(key):
     x, y = drawn(64, seed=2)
     found = evidence(key, x, y, SIZES)
     with jax.enable_x64(True):
-        x, y = jnp.asarray(x), jnp.asarray(y)
         default, own, common = (
-            float(log_evidence(architecture(scales), x, y))
+            float(log_evidence_of(scales, x, y))
             for scales in (fan_in_scales(SIZES), found, found._replace(input=jnp.full(3, jnp.mean(found.input))))
         )
     assert own > common > default
@@ -125,6 +137,15 @@ def test_same_key_same_scales_and_a_large_table_is_sampled(key):
     np.testing.assert_allclose(first.noise, 0.1, rtol=0.4)  # from 64 rows
     assert all(leaf.dtype == jnp.float32 for leaf in first)
     mlp(SIZES, scales=first)
+
+
+@pytest.mark.parametrize(("rows", "climbs"), [(60, 6), (600, 7)], ids=["one size", "coarse, then fine"])
+def test_one_may_watch_it_climb(monkeypatch, rows, climbs, key):
+    monkeypatch.setattr(module, "_climb", lambda objective, point, *data: (point, float(len(data[0]))))
+    seen = []
+    evidence(key, *drawn(rows), SIZES, watch=lambda *told: seen.append(told))
+    assert [told[:2] for told in seen] == [(done, climbs) for done in range(1, climbs + 1)]
+    assert seen[-1][2] == -(640.0 if rows == 600 else 64.0)
 
 
 def test_units_of_the_data_do_not_matter(key):

@@ -22,7 +22,7 @@ def drawn(noise, rows=150):
     with jax.enable_x64(True):
         from fpovi.priors import nngp_covariance
 
-        covariance = np.asarray(nngp_covariance(architecture)(jnp.asarray(x), jnp.asarray(x)))
+        covariance = np.asarray(jax.jit(nngp_covariance(architecture))(x, x))
     f = rng.multivariate_normal(np.zeros(rows), covariance, method="eigh")
     return architecture, x, (f + noise * rng.normal(size=rows) / np.sqrt(weight))[:, None], weight
 
@@ -39,13 +39,9 @@ def test_it_is_the_best_of_all_candidates(key):
     found = evident_noise(key, architecture, x, y, weight)
     with jax.enable_x64(True):
         wide = jax.tree.map(lambda a: jnp.asarray(np.asarray(a, float)), architecture.scales)
-        at = lambda s: float(  # noqa: E731
-            log_evidence(
-                architecture._replace(scales=wide._replace(noise=jnp.asarray(s))),
-                *(jnp.asarray(a) for a in (x, y, weight[:, None])),
-            )
-        )
-        assert found == CANDIDATES[np.argmax([at(s) for s in CANDIDATES])]
+        rows = [jnp.asarray(a) for a in (x, y, weight[:, None])]
+        at = lambda s: log_evidence(architecture._replace(scales=wide._replace(noise=s)), *rows)  # noqa: E731
+        assert found == CANDIDATES[np.argmax(jax.jit(jax.vmap(at))(CANDIDATES))]
 
 
 def test_many_rows_are_sampled(key):

@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from fpovi.likelihoods import heteroscedastic
 from fpovi.predictive import Predictive
 from fpovi.preprocessing import learn_encoder, learn_target
+from fpovi.types import import_extra
 
 MOST_ROWS = 2000  # of a Gaussian process, whose time grows with their cube
 FLOOR = 1e-6
@@ -33,9 +34,8 @@ def gaussian_process(seed: int, x: Rows, y: Rows, x_new: Rows) -> Answer:
 
 def ngboost(seed: int, x: Rows, y: Rows, x_new: Rows) -> Answer:
     """NGBoost (Duan et al. 2020) with its default settings."""
-    from ngboost import NGBRegressor
-
-    found = NGBRegressor(random_state=seed, verbose=False).fit(x, y).pred_dist(x_new)
+    regressor = import_extra("ngboost", "compare", "method ngboost").NGBRegressor
+    found = regressor(random_state=seed, verbose=False).fit(x, y).pred_dist(x_new)
     return found.loc, found.scale
 
 

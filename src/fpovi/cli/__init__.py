@@ -1,30 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ``fpovi`` command: parse, call, print."""
 
-from importlib.metadata import version
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from fpovi.cli.evaluate import evaluate
-from fpovi.cli.fit import fit
-from fpovi.cli.predict import predict
-from fpovi.cli.reproduce import demo, reproduce
-from fpovi.cli.show import show
+# What `fpovi --help` says of each command, and the module that has it: imported only when it is called, as one that
+# reads tables and fits models takes seconds to import.
+COMMANDS = {
+    "fit": ("fit", "Learn to predict a column of a table, and write the model to a file."),
+    "predict": (
+        "predict",
+        "Predict the rows of a table: its columns, and beside them predictions and how sure they are.",
+    ),
+    "evaluate": (
+        "evaluate",
+        "Score a model on rows it has not seen: errors, and whether its uncertainty comes true.",
+    ),
+    "show": ("show", "Say what is in a model file: task, columns, settings, networks, noise and versions."),
+    "demo": (
+        "reproduce",
+        "See the point in a minute: a curve with a gap, function space against weight space, and the exact answer.",
+    ),
+    "reproduce": (
+        "reproduce",
+        "Run an experiment, show its table and write its figure. What is finished is not run again.",
+    ),
+}
+
+
+class Commands(TyperGroup):
+    """A group that knows its commands by name, and each one's options when it is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that ``args`` begin with, its module imported, and what is left of them."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, _load(str(name)), rest
+
 
 app = typer.Typer(
     name="fpovi",
+    cls=Commands,
     help="Bayesian neural networks whose particles are functions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (fit, predict, evaluate, show, demo, reproduce):
-    app.command()(command)
+for name, (_, summary) in COMMANDS.items():
+    app.command(name, help=summary)(lambda: None)
+
+
+def _load(name: str) -> Any:
+    module, _ = COMMANDS[name]
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(getattr(import_module(f"fpovi.cli.{module}"), name))
+    return get_command(alone)
 
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"fpovi {version('fpovi')}")
         raise typer.Exit
     return wanted

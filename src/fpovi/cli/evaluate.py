@@ -18,7 +18,7 @@ from fpovi.data.problem import observed, row_weights
 from fpovi.data.tables import read_table
 from fpovi.estimators import load
 from fpovi.plots import save
-from fpovi.report import figures
+from fpovi.report.held_out import figures
 
 MEANINGS = {
     "nll": ("NLL", "negative log-likelihood per row, lower is better"),

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import typer
 
+from fpovi.types import MissingExtraError
+
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
@@ -20,7 +22,7 @@ def one_line_errors(when_stopped: Callable[[], str] = _kept) -> Iterator[None]:
         yield
     except BrokenPipeError:  # the reader of a pipe has seen enough: typer ends quietly
         raise
-    except (ValueError, OSError, ArithmeticError) as error:
+    except (ValueError, OSError, ArithmeticError, MissingExtraError) as error:
         say(str(error))
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:

@@ -2,7 +2,6 @@
 """What regressors and classifiers share: read a table, wire the parts, run, keep, and say what is known."""
 
 import os
-import re
 import warnings
 from typing import Any
 
@@ -11,33 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from fpovi.batches import make_batch, pad
 from fpovi.diagnostics import Diagnostics, diagnose
-from fpovi.estimators import defaults
+from fpovi.estimators.all_or_nothing import all_or_nothing
 from fpovi.estimators.exporting import export_model
-from fpovi.estimators.phases import (
-    Dials,
-    can_warm_up,
-    continue_from,
-    flow_recipe,
-    outputs_of,
-    start,
-    warm_recipe,
-    warm_start,
-)
-from fpovi.estimators.training import FLOW, WARM, Progressed, belongs_to, fingerprint_of, train
-from fpovi.estimators.wiring import NOISE_FLOOR, Spec, choose_likelihood, layer_sizes, wire
+from fpovi.estimators.fitting import Keys, fit_particles, generator
+from fpovi.estimators.phases import outputs_of
+from fpovi.estimators.scales import Rows, choose_scales
+from fpovi.estimators.table import as_table
+from fpovi.estimators.wiring import Spec, choose_likelihood, layer_sizes, wire
 from fpovi.estimators.writing import write_model
-from fpovi.networks import fan_in_scales
 from fpovi.predictive import Predictive
 from fpovi.preprocessing import Encoder, learn_encoder, merge_rows
-from fpovi.priors import evidence, evident_noise
-from fpovi.types import Architecture, Batch, Key, Likelihood, Scales, State
+from fpovi.types import Key, Likelihood, Scales, State
 
 BLOCK = 1024  # rows of one prediction: always as many, so that a row's answer does not depend on its company
 MIN_ROWS = 2
@@ -126,21 +114,21 @@ class BaseBNN(BaseEstimator):
         """
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError("checkpoint needs a random_state, such as 0: no fit can go on with other random numbers")
-        X, weight = self._check_rows(X, y, sample_weight, reset=True)
-        likelihood = choose_likelihood(self.likelihood)
-        targets = self._learn_target(y, weight, likelihood)
-        kept = weight > 0
-        frame = X.iloc[kept] if hasattr(X, "iloc") else np.asarray(X)[kept]
-        self.encoder_: Encoder = learn_encoder(frame, weight[kept], max_categories=self.max_categories)
-        rows = merge_rows(self.encoder_(frame), targets[kept], weight[kept])
-        key_scales, key_start, key_run, key_hold = jax.random.split(self._key(), 4)
-        outputs = self._num_outputs(rows[1].shape[1], likelihood)
-        self.sizes_ = layer_sizes(rows[0].shape[1], self.hidden_layer_sizes, outputs)
-        self.parts_ = {name: getattr(self, name) for name in PARTS}
-        spec = self.spec_
-        # as NumPy's: JAX may hold a float for "weak", which is another type of argument and another compilation
-        scales = jax.tree.map(np.asarray, self._choose_scales(key_scales, spec, *rows))
-        self._train(key_start, key_run, key_hold, spec, scales, rows)
+        with all_or_nothing(self):
+            X, weight = self._check_rows(X, y, sample_weight, reset=True)
+            likelihood = choose_likelihood(self.likelihood)
+            targets = self._learn_target(y, weight, likelihood)
+            kept = weight > 0
+            frame = X.iloc[kept] if hasattr(X, "iloc") else np.asarray(X)[kept]
+            self.encoder_: Encoder = learn_encoder(frame, weight[kept], max_categories=self.max_categories)
+            rows = merge_rows(self.encoder_(frame), targets[kept], weight[kept])
+            key_scales, *keys = jax.random.split(_key_of(self.random_state), 4)
+            outputs = self._num_outputs(rows[1].shape[1], likelihood)
+            self.sizes_ = layer_sizes(rows[0].shape[1], self.hidden_layer_sizes, outputs)
+            self.parts_ = {name: getattr(self, name) for name in PARTS}
+            scales = choose_scales(key_scales, self.prior, self.spec_, rows, verbose=bool(self.verbose))
+            # as NumPy's: JAX may hold a float for "weak", which is another type of argument and another compilation
+            self._train(Keys(*keys), jax.tree.map(np.asarray, scales), rows)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
@@ -155,9 +143,17 @@ class BaseBNN(BaseEstimator):
         X, weight = self._check_rows(X, y, sample_weight, reset=False)
         new = self.encoder_(X, unknown=self.unknown), self._encode_target(y), weight
         rows = merge_rows(*(np.concatenate(pair) for pair in zip(self.rows_, new, strict=True)))
-        key_start, key_run, key_hold = jax.random.split(jax.random.fold_in(self._key(), len(rows[0])), 3)
-        self._train(key_start, key_run, key_hold, self.spec_, self.scales_, rows, self.state_)
+        keys = jax.random.split(jax.random.fold_in(_key_of(self.random_state), len(rows[0])), 3)
+        with all_or_nothing(self):
+            self._train(Keys(*keys), self.scales_, rows, self.state_)
         return self
+
+    def _train(self, keys: Keys, scales: Scales, rows: Rows, earlier: State | None = None) -> None:
+        done = fit_particles(self, keys, self.spec_, scales, rows, earlier)
+        self.scales_, self.rows_ = scales, rows
+        self.state_, self.history_ = done.state, done.history
+        self.validation_scores_ = done.scores
+        self.diagnostics_ = self._look(keys.hold, rows[0])
 
     @property
     def spec_(self) -> Spec:
@@ -201,7 +197,7 @@ class BaseBNN(BaseEstimator):
         """X as given, names and number of columns noted or compared, and one finite weight per row."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        given, X = X, _table(X)
+        given, X = X, as_table(X)
         validate_data(self, given, reset=reset, skip_check_array=True)
         check_consistent_length(X, y)
         rows = X.shape[0]
@@ -213,101 +209,19 @@ class BaseBNN(BaseEstimator):
         return X, weight
 
     def _encode(self, X: Any) -> Float[np.ndarray, "N d"]:
-        table = _table(X)
+        table = as_table(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         return self.encoder_(table, unknown=self.unknown)
 
-    def _key(self) -> Key:
-        return _key_of(self.random_state)
-
-    def _choose_scales(
-        self, key: Key, spec: Spec, x: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]
-    ) -> Scales:
-        """By the evidence where the prior is automatic and the targets are real numbers, else fixed."""
-        if self.prior == "auto" and spec.likelihood.classes:
-            return defaults.class_scales(spec.sizes)
-        scales = fan_in_scales(spec.sizes)
-        if spec.network is not None or spec.likelihood.discrete:
-            return scales._replace(noise=jnp.asarray(NOISE_FLOOR))
-        if self.prior != "auto":
-            noise = evident_noise(key, Architecture(spec.sizes, spec.activation, scales), x, y, weight)
-            return scales._replace(noise=jnp.asarray(noise))
-        return evidence(key, x, y, spec.sizes, spec.activation, weight=weight)
-
-    def _train(
-        self,
-        key_start: Key,
-        key_run: Key,
-        key_hold: Key,
-        spec: Spec,
-        scales: Scales,
-        rows: tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]],
-        earlier: State | None = None,
-    ) -> None:
-        n = self.n_particles
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n_particles={n!r} must be a positive whole number")
-        training, held = self._hold_out(key_hold, rows)
-        count = len(training[0])
-        size = defaults.rows_per_step(self.batch_size, count)
-        steps, rate = defaults.total_steps(self.max_epochs, count, size), defaults.peak_rate(self.learning_rate)
-        data = pad(_batch(*training), defaults.padded_rows(count))
-        held_batch = None if held is None else pad(_batch(*held), defaults.padded_rows(len(held[0])))
-        # of a first fit only: run again, a program gets there at once, and from there takes the same way on
-        checkpoint = self.checkpoint if earlier is None else None
-        fingerprint = "" if checkpoint is None else fingerprint_of(self._settings(), data, held_batch, scales)
-        options: dict[str, Any] = {"batch_size": min(size, data.x.shape[0]), "verbose": bool(self.verbose)}
-
-        if earlier is None and self.prior == "auto" and can_warm_up(spec) and steps > 1:
-            warm_steps = defaults.warm_steps(steps)
-            steps -= warm_steps
-            dials = _dials(scales, rate, warm_steps)
-            earlier = warm_start(spec, int(n), dials, key_start, _some(key_start, training))
-            if not belongs_to(checkpoint, fingerprint + FLOW):
-                earlier = train(
-                    jax.random.fold_in(key_run, 1), warm_recipe(spec, dials), earlier, data, warm_steps,
-                    checkpoint=checkpoint, fingerprint=fingerprint + WARM, label="warm-up", **options,
-                ).state  # fmt: skip
-            rate *= defaults.FLOW_RATE
-        dials = _dials(scales, rate, steps)
-        state = (
-            start(spec, int(n), dials, key_start) if earlier is None else continue_from(spec, dials, key_start, earlier)
-        )
-        done: Progressed = train(
-            key_run, flow_recipe(spec, dials), state, data, steps, checkpoint=checkpoint,
-            validate=None if held_batch is None else lambda state: _held_out_nll(spec, scales, state, held_batch),
-            fingerprint=fingerprint + FLOW, **options,
-        )  # fmt: skip
-        self.scales_, self.rows_ = scales, rows
-        self.state_, self.history_ = done.state, done.history
-        self.validation_scores_ = done.scores
-        self.diagnostics_ = self._look(key_hold, rows[0])
-
     def _look(self, key: Key, x: NDArray[np.float64]) -> Diagnostics:
         """Diagnose the fit at some training inputs, and at as many points well past them."""
-        rng = _generator(key)
+        rng = generator(key)
         at = x[rng.permutation(len(x))[:MOST_LOOKED_AT]]
         past = at + FAR * rng.normal(size=at.shape)
         likelihood, params = self.spec_.likelihood, self.state_.params
         has_noise = bool(jax.tree.leaves(params))
         noise = float(np.mean(jax.vmap(likelihood.noise)(params))) if has_noise else None
         return diagnose(self.history_, self._functions(at), self._functions(past), noise)
-
-    def _settings(self) -> str:
-        """What else a checkpoint depends on; where an object happens to lie in memory is left out."""
-        settled = {name: value for name, value in self.get_params().items() if name not in ("verbose", "checkpoint")}
-        return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(sorted(settled.items())))
-
-    def _hold_out(self, key: Key, rows: Any) -> tuple[Any, Any]:
-        """Training rows and, for early stopping, validation rows."""
-        if not self.early_stopping:
-            return rows, None
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction={self.validation_fraction} must lie strictly between 0 and 1")
-        count = len(rows[0])
-        held = int(np.clip(round(self.validation_fraction * count), 1, count - 1))
-        order = _generator(key).permutation(count)
-        return tuple(a[np.sort(order[held:])] for a in rows), tuple(a[np.sort(order[:held])] for a in rows)
 
     def _functions(self, x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n N k"]:
         """f of all particles at encoded rows, block by block."""
@@ -320,46 +234,5 @@ class BaseBNN(BaseEstimator):
         return np.concatenate(blocks, axis=1)
 
 
-def _table(X: Any) -> Any:
-    """A data frame as it is, all else as an array of rows and columns; words and numbers stay what they are."""
-    if issparse(X):
-        raise ValueError("X is sparse, but sparse input is not supported: use X.toarray()")
-    if not hasattr(X, "iloc"):
-        X = np.asarray(X, object) if isinstance(X, list | tuple) else np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(
-            f"X has shape {X.shape}, but rows and columns (N, d) are needed. Reshape your data: "
-            "X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if it is a single row"
-        )
-    return X
-
-
-def _dials(scales: Scales, rate: float, steps: int) -> Dials:
-    return Dials(scales, jnp.asarray(rate), jnp.asarray(float(steps)))
-
-
-def _some(key: Key, rows: tuple[NDArray[Any], ...]) -> Batch:
-    """The rows that a start looks at: all of them, or as many at random as will do."""
-    chosen = np.sort(_generator(key).permutation(len(rows[0]))[: defaults.MOST_ROWS_AT_START])
-    return pad(_batch(*(a[chosen] for a in rows)), defaults.padded_rows(len(chosen)))
-
-
-def _batch(x: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]) -> Batch:
-    return make_batch(x.astype(np.float32), y if y.dtype.kind in "iu" else y.astype(np.float32), weight)
-
-
 def _key_of(random_state: Any) -> Key:
     return jax.random.key(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def _generator(key: Key) -> np.random.Generator:
-    """NumPy's random numbers, which need no compilation for every number of rows."""
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
-
-
-def _held_out_nll(spec: Spec, scales: Scales, state: State, held: Batch) -> float:
-    """Mean negative log predictive density of the mixture, weighted."""
-    f = outputs_of(spec, scales, state.particles, state.model, held.x)
-    predictive = Predictive(spec.likelihood, f, jax.tree.map(jnp.asarray, state.params), jnp.zeros(()), jnp.ones(()))
-    weight = np.asarray(held.weight).mean(axis=1)
-    return float(-np.sum(np.asarray(predictive.log_prob(held.y)) * weight) / np.sum(weight))

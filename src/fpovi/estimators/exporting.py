@@ -30,13 +30,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from fpovi.estimators.onnx_graphs import check_graph, join_graphs, to_graph
 from fpovi.estimators.phases import outputs_of
-from fpovi.persistence import write_bytes, write_file
+from fpovi.persistence import check_writable, write_bytes, write_file
 from fpovi.predictive import Predictive
 from fpovi.preprocessing import Encoder
 from fpovi.preprocessing.category import Category
 from fpovi.preprocessing.encoder import FARTHEST, Empty
 from fpovi.preprocessing.measured import Measured, Squash
-from fpovi.types import lookup
+from fpovi.types import import_extra, lookup
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 UNITS = {"time": "seconds since 1970-01-01 UTC", "duration": "seconds"}
@@ -63,7 +63,9 @@ def export_model(model: Any, path: str | os.PathLike[str], format: str = "stable
 
         force: whether a file that exists may be replaced.
     """
-    lookup(FORMATS, format, "format")(model, path, force)
+    write = lookup(FORMATS, format, "format")
+    check_writable(path, force)
+    write(model, path, force)
 
 
 def export_inputs(model: Any, X: Any) -> NDArray[np.float64]:
@@ -200,10 +202,8 @@ def _write_stablehlo(model: Any, path: str | os.PathLike[str], force: bool) -> N
 
 def _write_onnx(model: Any, path: str | os.PathLike[str], force: bool) -> None:
     """Two graphs joined, since jax2onnx keeps one floating-point type in each: float64, then float32."""
-    try:
-        import jax2onnx  # noqa: F401
-    except ImportError as error:
-        raise ImportError('format="onnx" needs jax2onnx, which is not installed: pip install fpovi[onnx]') from error
+    for library in ("jax2onnx", "onnxruntime"):
+        import_extra(library, "onnx", 'format="onnx"')
     columns, features = len(model.encoder_.learned), len(model.encoder_.features)
     probe = _probe(model.encoder_)
     with jax.enable_x64(True):

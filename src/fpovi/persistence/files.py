@@ -68,10 +68,10 @@ def write_bytes(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryvie
         replace_file(_target(path, force), chunks)
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
+def check_writable(path: str | os.PathLike[str], force: bool = True) -> None:
     """Raise now the ``FileError`` that :func:`write_file` would raise after hours of work."""
     with _about(path, "written"):
-        folder = os.path.dirname(_target(path, force=True))
+        folder = os.path.dirname(_target(path, force))
         if not os.access(folder, os.W_OK | os.X_OK):
             raise FileError(f"cannot be written: no file may be made in {folder}")
 

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import jax
@@ -40,6 +41,7 @@ def evidence(
     *,
     weight: Numbers | None = None,
     max_rows: int = 1000,
+    watch: Callable[[int, int, float], None] | None = None,
 ) -> Scales:
     r"""Scales under which the data are most probable: per-feature input scales, layer variances and noise.
 
@@ -60,6 +62,7 @@ def evidence(
         sizes, activation: of the network, as in ``mlp``. Widths do not matter.
         weight: per row, or per row and target; a row's noise variance is σ²/weight, and 0 leaves it out.
         max_rows: of the subsample. Time grows with its cube, about 10 seconds at 1,000 rows.
+        watch: called after each climb with the number of climbs done, that of all, and the objective it reached.
 
     Note:
         In the first of several layers only the input scales are free. ``weight[0]`` is 1, as they say the same, and
@@ -74,7 +77,8 @@ def evidence(
     key_rows, key_starts = jax.random.split(key)
     seen = np.flatnonzero(weights.any(axis=1))
     x_unit, y_unit = _units(rows[seen]), _root_mean_square(targets[seen])
-    seen = seen[np.asarray(jax.random.permutation(key_rows, len(seen)))[:max_rows]]
+    if len(seen) > min(max_rows, COARSE_ROWS):  # some are a sample of all, in an order that is compiled for each number
+        seen = seen[np.asarray(jax.random.permutation(key_rows, len(seen)))[:max_rows]]
     data = rows[seen] / x_unit, targets[seen] / y_unit, weights[seen]
     scattered = np.asarray(jax.random.normal(key_starts, (len(STARTS), rows.shape[1])), np.float64)
     layers, dtype = len(sizes) - 1, jax.dtypes.canonicalize_dtype(float)
@@ -83,11 +87,19 @@ def evidence(
         objective = partial(_loss, activation, layers)
         fine = _padded(max_rows, *data)
         coarse = fine if len(fine[0]) <= 1.5 * COARSE_ROWS else _padded(max_rows, *(a[:COARSE_ROWS] for a in data))
-        alike, _ = _climb(objective, _start(scattered[0] * 0, layers), *coarse, 0.0)
+        done, total = count(1), len(STARTS) + 2 + (coarse is not fine)
+
+        def climb(start: NDArray[Any], data: list[NDArray[Any]], own: float = 1.0) -> tuple[NDArray[Any], float]:
+            reached = _climb(objective, start, *data, own)
+            if watch is not None:
+                watch(next(done), total, -reached[1])
+            return reached
+
+        alike, _ = climb(_start(scattered[0] * 0, layers), coarse, own=0.0)
         starts = [alike, *(_start(z / 2, layers, *start) for z, start in zip(scattered, STARTS, strict=True))]
-        best, _ = min((_climb(objective, start, *coarse, 1.0) for start in starts), key=lambda reached: reached[1])
+        best, _ = min((climb(start, coarse) for start in starts), key=lambda reached: reached[1])
         if coarse is not fine:
-            best, _ = _climb(objective, best, *fine, 1.0)
+            best, _ = climb(best, fine)
         found = _scales(jnp.asarray(best), layers, _feature_spread(len(seen), rows.shape[1]))
         found = jax.tree.map(np.asarray, found)
     last = np.where(np.arange(layers) == layers - 1, y_unit**2, 1.0)

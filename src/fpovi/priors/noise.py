@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much noise the data have, as a prior with given scales sees them."""
 
+from collections.abc import Callable
+from functools import partial
+
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from fpovi.priors.nngp import nngp_covariance
-from fpovi.types import Architecture, Key
+from fpovi.types import Architecture, Key, Scales
 
 CANDIDATES = np.geomspace(1e-3, 2.0, 60)
+MIN_ROWS = 32
 
 
 def evident_noise(
@@ -33,14 +36,23 @@ def evident_noise(
         x, y, weight: standardised inputs and targets, and one positive weight per row.
         max_rows: of the subsample; time grows with its cube.
     """
-    chosen = np.asarray(jax.random.permutation(key, len(x)))[:max_rows]
+    count = min(len(x), max_rows)
+    chosen = np.asarray(jax.random.permutation(key, len(x)))[:count] if len(x) > count else np.arange(count)
+    length = max(MIN_ROWS, 2 ** (count - 1).bit_length())  # so that few programs serve all tables
     with jax.enable_x64(True):
-        rows = jnp.asarray(x[chosen], jnp.float64)
-        covariance = np.asarray(nngp_covariance(architecture)(rows, rows))
+        rows = np.pad(x[chosen].astype(np.float64), ((0, length - count), (0, 0)))
+        covariance = np.asarray(_covariance(*architecture, rows))[:count, :count]
     root = np.sqrt(weight[chosen])
     values, vectors = np.linalg.eigh(root[:, None] * covariance * root)
     squared = np.sum((vectors.T @ (root[:, None] * y[chosen])) ** 2, axis=1)
     return float(CANDIDATES[np.argmax([_log_evidence(s, values, squared, y.shape[1]) for s in CANDIDATES])])
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _covariance(
+    sizes: tuple[int, ...], activation: Callable[[Array], Array], scales: Scales, x: Float[Array, "N d_x"]
+) -> Float[Array, "N N"]:
+    return nngp_covariance(Architecture(sizes, activation, scales))(x, x)
 
 
 def _log_evidence(noise: float, values: NDArray[np.float64], squared: NDArray[np.float64], targets: int) -> float:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fitted model says: of itself, of new rows as columns of a table, and of held-out rows in pictures."""
+"""What a fitted model says: of itself, and of new rows as columns of a table.
 
-from fpovi.report.held_out import figures
+Pictures of held-out rows are in :mod:`fpovi.report.held_out`, imported by itself as matplotlib takes long to import.
+"""
+
 from fpovi.report.model_file import describe
 from fpovi.report.predictions import prediction_columns
 
-__all__ = ["describe", "figures", "prediction_columns"]
+__all__ = ["describe", "prediction_columns"]

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scales of a prior: those that the evidence picks, or fixed ones."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from fpovi.estimators import defaults
+from fpovi.estimators.wiring import NOISE_FLOOR, Spec
+from fpovi.networks import fan_in_scales
+from fpovi.priors import evidence, evident_noise
+from fpovi.progress import progress_bar
+from fpovi.types import Architecture, Key, Scales
+
+Rows = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]  # inputs, targets and weights
+
+
+def choose_scales(key: Key, prior: Any, spec: Spec, rows: Rows, verbose: bool = False) -> Scales:
+    """By the evidence where ``prior`` is automatic and the targets are real numbers, else fixed.
+
+    With ``verbose`` a terminal shows how far the search for the most evidence is, which takes seconds.
+    """
+    if prior == "auto" and spec.likelihood.classes:
+        return defaults.class_scales(spec.sizes)
+    scales = fan_in_scales(spec.sizes)
+    if spec.network is not None or spec.likelihood.discrete:
+        return scales._replace(noise=jnp.asarray(NOISE_FLOOR))
+    x, y, weight = rows
+    if prior != "auto":
+        noise = evident_noise(key, Architecture(spec.sizes, spec.activation, scales), x, y, weight)
+        return scales._replace(noise=jnp.asarray(noise))
+    with progress_bar(quiet=not verbose) as bar:
+        task = bar.add_task("evidence", total=1, note="compiling")
+
+        def watch(done: int, total: int, log_evidence: float) -> None:
+            bar.update(task, completed=done, total=total, note=f"log-evidence {log_evidence:.1f}")
+
+        return evidence(key, x, y, spec.sizes, spec.activation, weight=weight, watch=watch)
