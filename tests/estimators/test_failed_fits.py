@@ -54,7 +54,7 @@ def test_bad_data_leave_the_old_model_or_none(fitted, table):
 
 # of the stages of a fit, after which something of the new model is known already
 STAGES = {
-    "before training": (base, "choose_scales"),
+    "before training": (base, "candidate_scales"),
     "while it trains": (training, "run"),
     "after training": (base, "diagnose"),
 }

@@ -19,8 +19,9 @@ from fpovi.estimators.all_or_nothing import all_or_nothing
 from fpovi.estimators.exporting import export_model
 from fpovi.estimators.fitting import Keys, fit_particles, generator
 from fpovi.estimators.phases import outputs_of
-from fpovi.estimators.scales import Rows, choose_scales
+from fpovi.estimators.scales import Rows, candidate_scales
 from fpovi.estimators.table import as_table
+from fpovi.estimators.trial import tried_scales
 from fpovi.estimators.wiring import Spec, choose_likelihood, layer_sizes, wire
 from fpovi.estimators.writing import write_model
 from fpovi.predictive import Predictive
@@ -126,9 +127,10 @@ class BaseBNN(BaseEstimator):
             outputs = self._num_outputs(rows[1].shape[1], likelihood)
             self.sizes_ = layer_sizes(rows[0].shape[1], self.hidden_layer_sizes, outputs)
             self.parts_ = {name: getattr(self, name) for name in PARTS}
-            scales = choose_scales(key_scales, self.prior, self.spec_, rows, verbose=bool(self.verbose))
+            candidates = candidate_scales(key_scales, self.prior, self.spec_, rows, verbose=bool(self.verbose))
             # as NumPy's: JAX may hold a float for "weak", which is another type of argument and another compilation
-            self._train(Keys(*keys), jax.tree.map(np.asarray, scales), rows)
+            candidates = [jax.tree.map(np.asarray, scales) for scales in candidates]
+            self._train(Keys(*keys), tried_scales(self, Keys(*keys), self.spec_, candidates, rows), rows)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":

@@ -43,12 +43,12 @@ def fit_particles(
 
     A first fit with automatic scales warms up before it flows, where its network and likelihood allow that.
     """
-    n = _whole_particles(model.n_particles)
+    n = whole_particles(model.n_particles)
     training, held = _hold_out(model, keys.hold, rows)
     count = len(training[0])
     size = defaults.rows_per_step(model.batch_size, count)
     steps, rate = defaults.total_steps(model.max_epochs, count, size), defaults.peak_rate(model.learning_rate)
-    data, held_batch = _padded(training), None if held is None else _padded(held)
+    data, held_batch = padded(training), None if held is None else padded(held)
     # of a first fit only: run again, a program gets there at once, and from there takes the same way on
     checkpoint = model.checkpoint if earlier is None else None
     fingerprint = "" if checkpoint is None else fingerprint_of(settings_of(model), data, held_batch, scales)
@@ -59,15 +59,15 @@ def fit_particles(
     if earlier is None and model.prior == "auto" and can_warm_up(spec) and steps > 1:
         warm_steps = defaults.warm_steps(steps)
         steps -= warm_steps
-        dials = _dials(scales, rate, warm_steps)
-        earlier = warm_start(spec, n, dials, keys.start, _some(keys.start, training))
+        dials = dials_of(scales, rate, warm_steps)
+        earlier = warm_start(spec, n, dials, keys.start, some(keys.start, training))
         if not belongs_to(checkpoint, fingerprint + FLOW):
             earlier = train(
                 jax.random.fold_in(keys.run, 1), warm_recipe(spec, dials), earlier, data, warm_steps,
                 fingerprint=fingerprint + WARM, label="warm-up", **options,
             ).state  # fmt: skip
         rate *= defaults.FLOW_RATE
-    dials = _dials(scales, rate, steps)
+    dials = dials_of(scales, rate, steps)
     state = start(spec, n, dials, keys.start) if earlier is None else continue_from(spec, dials, keys.start, earlier)
     return train(
         keys.run, flow_recipe(spec, dials), state, data, steps, fingerprint=fingerprint + FLOW,
@@ -87,7 +87,8 @@ def generator(key: Key) -> np.random.Generator:
     return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
-def _whole_particles(n: Any) -> int:
+def whole_particles(n: Any) -> int:
+    """The number of particles, if it is one."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"n_particles={n!r} must be a positive whole number")
     return int(n)
@@ -105,19 +106,21 @@ def _hold_out(model: Any, key: Key, rows: Rows) -> tuple[Any, Any]:
     return tuple(a[np.sort(order[held:])] for a in rows), tuple(a[np.sort(order[:held])] for a in rows)
 
 
-def _some(key: Key, rows: tuple[NDArray[Any], ...]) -> Batch:
+def some(key: Key, rows: tuple[NDArray[Any], ...]) -> Batch:
     """The rows that a start looks at: all of them, or as many at random as will do."""
     chosen = np.sort(generator(key).permutation(len(rows[0]))[: defaults.MOST_ROWS_AT_START])
-    return _padded(tuple(a[chosen] for a in rows))
+    return padded(tuple(a[chosen] for a in rows))
 
 
-def _padded(rows: tuple[NDArray[Any], ...]) -> Batch:
+def padded(rows: tuple[NDArray[Any], ...], to: int | None = None) -> Batch:
+    """The rows as a batch of the size of their bucket, or of that of ``to`` rows."""
     x, y, weight = rows
     batch = make_batch(x.astype(np.float32), y if y.dtype.kind in "iu" else y.astype(np.float32), weight)
-    return pad(batch, defaults.padded_rows(len(x)))
+    return pad(batch, defaults.padded_rows(len(x) if to is None else to))
 
 
-def _dials(scales: Scales, rate: float, steps: int) -> Dials:
+def dials_of(scales: Scales, rate: float, steps: int) -> Dials:
+    """Numbers as the compiled programs take them."""
     return Dials(scales, jnp.asarray(rate), jnp.asarray(float(steps)))
 
 
