@@ -11,6 +11,7 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import one_of
@@ -81,9 +82,15 @@ def _show(view: View, paths: list[Path]) -> None:
     for number, name in enumerate(view.columns):
         table.add_column(name, justify="right" if number else "left", no_wrap=True)
     for number, cells in enumerate(view.lines):
-        table.add_row(*cells, style="bold" if number in view.bold else None)
+        table.add_row(*map(_styled, cells), style="bold" if number in view.bold else None)
     console.print(table)
     for note in view.notes:
         console.print(note, highlight=False)
     for path in paths:
         console.print(f"wrote {path}", highlight=False)
+
+
+def _styled(cell: str) -> Text:
+    """Bold where Markdown would be."""
+    bold = cell.startswith("**") and cell.endswith("**")
+    return Text(cell.strip("*") if bold else cell, style="bold" if bold else "")

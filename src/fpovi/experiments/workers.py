@@ -55,7 +55,7 @@ def on_ray(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterato
         raise ValueError("backend='ray' needs Ray, which is not installed: pip install 'fpovi[ray]'") from error
     from joblib import register_parallel_backend
 
-    class Streaming(RayBackend):  # type: ignore[misc]
+    class Streaming(RayBackend):
         """Ray's backend calls back with every result, so they can be handed out one by one too."""
 
         supports_return_generator = True
