@@ -32,7 +32,7 @@ def test_mean_and_error_are_scipys(seed):
 
 def test_one_split_has_no_error():
     mean = mean_of([2.0])
-    assert (mean.value, mean.count) == (2.0, 1)
+    assert (mean.value, mean.splits) == (2.0, 1)
     assert math.isnan(mean.error)
 
 
@@ -55,7 +55,7 @@ def test_the_paired_test_is_scipys(seed):
 
 def test_only_common_splits_are_paired():
     difference = paired_difference(splits([1, 2, 3]), splits([0, 0]))
-    assert (difference.value, difference.count) == (1.5, 2)
+    assert (difference.value, difference.splits) == (1.5, 2)
     assert paired_difference(splits([1]), {("random", 0, 0): 1.0}) is None
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fpovi.cli import data
 from fpovi.cli.evaluate import evaluate
 from fpovi.cli.fit import fit
 from fpovi.cli.predict import predict
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 for command in (fit, predict, evaluate, show, demo, reproduce):
     app.command()(command)
+app.add_typer(data.app)
 
 
 def _print_version(wanted: bool) -> bool:

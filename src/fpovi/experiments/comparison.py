@@ -114,18 +114,18 @@ def _record(
     mean = mean_of(list(of_methods[method].values()))
     record: dict[str, Any] = {
         "dataset": dataset, "metric": metric, "method": method,
-        "mean": mean.value, "standard_error": _or_none(mean), "splits": mean.count, "best": best,
+        "mean": mean.value, "standard_error": _or_none(mean), "splits": mean.splits, "best": best,
     }  # fmt: skip
     if reference is not None and method != reference:
         difference = paired_difference(of_methods[method], of_methods.get(reference, {}))
         if difference is not None:
             record["difference"] = {
                 "to": reference, "mean": difference.value, "standard_error": _or_none(difference),
-                "splits": difference.count, "p": p_value(difference),
+                "splits": difference.splits, "p": p_value(difference),
             }  # fmt: skip
     return record
 
 
 def _or_none(mean: Mean) -> float | None:
     """JSON has no NaN."""
-    return mean.error if mean.count > 1 else None
+    return mean.error if mean.splits > 1 else None

@@ -20,11 +20,11 @@ Scores = Mapping[Split, float]
 
 
 class Mean(NamedTuple):
-    """A mean over ``count`` splits and its standard error, NaN where there is but one."""
+    """A mean over so many splits and its standard error, NaN where there is but one."""
 
     value: float
     error: float
-    count: int
+    splits: int
 
 
 def mean_of(values: Sequence[float]) -> Mean:
@@ -33,7 +33,7 @@ def mean_of(values: Sequence[float]) -> Mean:
     The paper divides by n in s², which makes its errors smaller by √(1 − 1/n): 2.5 % at 20 splits.
 
     >>> mean_of([1.0, 2.0, 6.0])
-    Mean(value=3.0, error=1.527..., count=3)
+    Mean(value=3.0, error=1.527..., splits=3)
     """
     if len(values) == 0:
         raise ValueError("values is empty, but at least one is needed")
@@ -53,11 +53,11 @@ def p_value(difference: Mean) -> float:
     >>> p_value(Mean(0.5, 0.25, 20))
     0.06...
     """
-    if difference.value == 0 or difference.count < 2:
+    if difference.value == 0 or difference.splits < 2:
         return 1.0
     if difference.error == 0:
         return 0.0
-    return float(2 * stats.t.sf(abs(difference.value) / difference.error, difference.count - 1))
+    return float(2 * stats.t.sf(abs(difference.value) / difference.error, difference.splits - 1))
 
 
 def collect(rows: Sequence[Row], metric: str) -> dict[str, dict[str, dict[Split, float]]]:
@@ -91,7 +91,7 @@ def best_methods(scores: Mapping[str, Scores], target: float | None = None, leve
 
     def holds(name: str) -> bool:
         difference = paired_difference(losses[name], losses[best])
-        if difference is None or difference.count < 2:
+        if difference is None or difference.splits < 2:
             return False
         return difference.value <= 0 or p_value(difference) >= level
 
@@ -107,7 +107,7 @@ def plus_minus(mean: Mean, expected: int | None = None, signed: bool = False) ->
     '-0.0321 ± 0.0015 (5)'
     """
     sign = "+" if signed else ""
-    few = f" ({mean.count})" if expected is not None and mean.count < expected else ""
+    few = f" ({mean.splits})" if expected is not None and mean.splits < expected else ""
     if not math.isfinite(mean.error) or mean.error == 0:
         return f"{mean.value:{sign}.3g}{few}"
     digits = min(max(1 - math.floor(math.log10(mean.error)), 0), 8)
