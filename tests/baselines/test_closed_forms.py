@@ -96,8 +96,7 @@ def test_random_sums_have_the_moments_of_random_weights(unit_weights, key):
     np.testing.assert_allclose(local.std(0), deviation, rtol=0.03)
 
 
-@pytest.mark.parametrize("unit_weights", [False, True])
-@pytest.mark.parametrize("hidden", [(), (5,), (5, 4)])
+@pytest.mark.parametrize(("hidden", "unit_weights"), [((), False), ((5, 4), False), ((5, 4), True)])
 def test_dropout_is_a_forward_pass_with_masks(hidden, unit_weights, key):
     """By hand in NumPy; then the thinned network, and no masks at all."""
     sizes = (3, *hidden, 2)

@@ -11,7 +11,7 @@ from fpovi.baselines.layers import Layers, take_apart
 from fpovi.networks import MLP
 from fpovi.types import Algorithm, Batch, Key, Likelihood, Network, PyTree, Scalar, State
 
-Masks = tuple[Float[Array, "*rows h"], ...]
+Masks = tuple[Float[Array, "*rows _"], ...]
 
 
 def mc_dropout(

@@ -19,7 +19,7 @@ B = TypeVar("B")
 Stream = Callable[[Callable[[A], B], Iterable[A], int], Iterator[B]]
 
 SECONDS_BETWEEN_LOOKS = 0.5
-# A program that uses one thread needs no hand-over between threads: two such processes do more than one with two.
+# With a core each, more threads would only wait for one another.
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
