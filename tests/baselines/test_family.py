@@ -15,7 +15,7 @@ from fpovi.predictive import predict
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
 NETWORK = mlp((2, 8, 1))
-STEPS, N = 400, 8
+STEPS, N = 2000, 8
 
 
 def a_plane(rows=60):

@@ -65,12 +65,11 @@ def sghmc(
     sampling = num_steps // 4
     if sampling < n // chains:
         raise ValueError(f"num_steps={num_steps} must be at least {4 * (n // chains)}: n/chains draws from a quarter")
+    rows = check_batch_size(data.x.shape[0] if batch_size is None else batch_size, data.x.shape[0])
+    algorithm = langevin(network, likelihood, step_size, leapfrogs, excess=data.x.shape[0] / rows - 1)
     key_start, key_scale, key_burn, key_draws = jax.random.split(key, 4)
     options: dict[str, Any] = {"batch_size": batch_size, "watch": watch}
     warm = map_ensemble(key_start, network, likelihood, data, num_steps=num_steps // 2, n=chains, **options)
-
-    rows = check_batch_size(data.x.shape[0] if batch_size is None else batch_size, data.x.shape[0])
-    algorithm = langevin(network, likelihood, step_size, leapfrogs, excess=data.x.shape[0] / rows - 1)
     state = jax.jit(partial(begin_at, network=network, likelihood=likelihood))(key_scale, data=data, warm=warm)
     thin = sampling // (n // chains)
     state = run(key_burn, algorithm, state, data, num_steps // 4, chunk_size=thin, **options).state
