@@ -146,8 +146,7 @@ def test_sghmc_recovers_a_linear_models_posterior(batch_size, width, key):
     features = lambda x: polynomial(x) * jnp.asarray([1.0, 1.0, 1 / 30])  # noqa: E731
     network = linear_network(features, 3)
     state = sghmc(
-        key, network, gaussian(NOISE), make_batch(x, y), num_steps=8000, n=2000, chains=20, batch_size=batch_size,
-        step_size=0.1,
+        key, network, gaussian(NOISE), make_batch(x, y), num_steps=8000, n=2000, chains=20, batch_size=batch_size
     )  # fmt: skip
     mean, covariance = linear_posterior(np.asarray(features(jnp.asarray(x))), y, NOISE)
     deviation = np.sqrt(np.diag(covariance))
@@ -166,7 +165,7 @@ def test_sghmc_samples_a_noise_scale(key):
     y = np.array([0.5, -0.2, 0.1, -0.4, 0.3], np.float32)
     silent = linear_network(lambda x: jnp.zeros((x.shape[0], 1)), 1)
     data = make_batch(np.zeros((5, 1), np.float32), y)
-    state = sghmc(key, silent, gaussian(), data, num_steps=8000, n=2000, chains=20, step_size=0.1)
+    state = sghmc(key, silent, gaussian(), data, num_steps=8000, n=2000, chains=20)
     sigma = np.asarray(jax.nn.softplus(state.params))
     grid = np.linspace(1e-3, 5, 50_000)
     log_density = -5 * np.log(grid) - np.sum(y**2) / (2 * grid**2) - 2 * np.log(grid) - 0.1 / grid

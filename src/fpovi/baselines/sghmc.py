@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stochastic gradient Hamiltonian Monte Carlo on the weights, by blackjax, in coordinates of like scale."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,11 +15,13 @@ from fpovi.baselines.independent import Watch, alone, as_state, log_likelihood, 
 from fpovi.baselines.layers import prior_deviations
 from fpovi.batches import check_batch_size
 from fpovi.loop import run
+from fpovi.particles import ravel
 from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State
 from fpovi.updates import check_targets, finish, first_step, log_density
 
 MOST_ROWS = 1000  # from which the scale of coordinates is estimated
 FRICTION = 1.0
+ITERATIONS = 30
 
 
 def sghmc(
@@ -31,7 +34,7 @@ def sghmc(
     n: int = 20,
     chains: int = 4,
     batch_size: int | None = None,
-    step_size: float = 0.05,
+    step_size: float = 0.3,
     leapfrogs: int = 10,
     watch: Watch | None = None,
 ) -> State:
@@ -39,15 +42,17 @@ def sghmc(
 
     Every chain starts with ``num_steps // 2`` steps to a maximum of its own, as a member of
     :func:`~fpovi.baselines.map_ensemble` does. There the coordinates are scaled by the prior's variances v and the
-    diagonal of the Fisher information, :math:`\theta = \theta_0 + P^{-1/2} z`,
+    diagonal of the Fisher information, :math:`\theta = \theta_0 + (\lambda P)^{-1/2} z`,
 
     .. math::
         P = \mathrm{diag}\Big(v^{-1} + \sum_i \big(\partial_\theta \log p(\tilde y_i \mid f_\theta(x_i))\big)^2\Big),
         \qquad \tilde y_i \sim p(\cdot \mid f_\theta(x_i)),
 
-    so that one ``step_size`` serves all coordinates and data sets. The other steps are SGHMC in z, a fresh momentum and
-    ``leapfrogs`` moves each, with the friction's noise reduced by what mini-batches add (N/B' − 1 in these units). A
-    quarter of all steps are burn-in, and draws are spread evenly over the last quarter.
+    and by the largest eigenvalue λ of what the information is in these units, so that one ``step_size`` serves all
+    networks and data sets. The other steps are SGHMC in z, a fresh momentum and ``leapfrogs`` moves each. Mini-batches
+    add noise of variance up to N/B' − 1 to a gradient in these units; moves are shorter by the factor B'/N, so that what
+    this heats is at most ``step_size``/2 in the stiffest direction, and far less in others. A quarter of all steps are
+    burn-in, and draws are spread evenly over the last quarter.
 
     A learned noise scale is sampled too, the change of variables included. There is no accept-reject step: the step
     size is small or the draws are too wide.
@@ -57,7 +62,7 @@ def sghmc(
         num_steps: of each chain, in all.
         n: how many draws, of all chains together.
         chains: how many chains; n is a multiple of it.
-        step_size: of a move, in units of a coordinate's own standard deviation.
+        step_size: of a move with all data, in standard deviations of the stiffest direction.
         leapfrogs: moves per step.
     """
     if chains < 1 or n % chains != 0:
@@ -66,7 +71,7 @@ def sghmc(
     if sampling < n // chains:
         raise ValueError(f"num_steps={num_steps} must be at least {4 * (n // chains)}: n/chains draws from a quarter")
     rows = check_batch_size(data.x.shape[0] if batch_size is None else batch_size, data.x.shape[0])
-    algorithm = langevin(network, likelihood, step_size, leapfrogs, excess=data.x.shape[0] / rows - 1)
+    algorithm = langevin(network, likelihood, step_size * rows / data.x.shape[0], leapfrogs)
     key_start, key_scale, key_burn, key_draws = jax.random.split(key, 4)
     options: dict[str, Any] = {"batch_size": batch_size, "watch": watch}
     warm = map_ensemble(key_start, network, likelihood, data, num_steps=num_steps // 2, n=chains, **options)
@@ -83,16 +88,10 @@ def sghmc(
     return as_state(*jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *kept))
 
 
-def langevin(
-    network: Network, likelihood: Likelihood, step_size: float, leapfrogs: int, excess: float = 0.0
-) -> Algorithm:
-    """SGHMC as an algorithm; the ``optimiser`` of its state holds the scale of every coordinate.
-
-    ``excess`` is the variance that mini-batches add to the gradient in scaled coordinates.
-    """
+def langevin(network: Network, likelihood: Likelihood, step_size: float, leapfrogs: int) -> Algorithm:
+    """SGHMC as an algorithm; the ``optimiser`` of its state holds the scale of every coordinate."""
     if not (step_size > 0 and np.isfinite(step_size)) or leapfrogs < 1:
         raise ValueError(f"step_size={step_size} must be positive and finite, and leapfrogs={leapfrogs} at least 1")
-    friction = max(FRICTION, step_size * excess)  # more than half of its noise is then ours to give
 
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
         together = (state.particles, state.params)
@@ -101,7 +100,7 @@ def langevin(
         def one(key: Key, position: PyTree, scale: PyTree) -> PyTree:
             move = lambda z: jax.tree.map(lambda p, s, z: p + s * z, position, scale, z)  # noqa: E731
             slope = jax.grad(lambda z, batch: _log_posterior(network, likelihood, move(z), batch)[0])
-            kernel = blackjax.sghmc(slope, leapfrogs, friction, excess)
+            kernel = blackjax.sghmc(slope, leapfrogs, FRICTION)
             return move(kernel.step(key, jax.tree.map(jnp.zeros_like, position), batch, step_size))
 
         particles, params = jax.vmap(one)(jax.random.split(key, n), together, state.optimiser)
@@ -118,7 +117,7 @@ def langevin(
 
 
 def begin_at(key: Key, network: Network, likelihood: Likelihood, data: Batch, warm: State) -> State:
-    """Chains at the particles of ``warm``, their coordinates scaled by P^(−1/2) there; what has no scale stays put."""
+    """Chains at the particles of ``warm``, their coordinates scaled by (λP)^(−1/2) there; what has none stays put."""
     count = data.x.shape[0]
     key_rows, key_targets = jax.random.split(key)
     chosen = jax.random.permutation(key_rows, count)[:MOST_ROWS]
@@ -137,12 +136,26 @@ def begin_at(key: Key, network: Network, likelihood: Likelihood, data: Batch, wa
 
     def scale(position: PyTree) -> PyTree:
         slopes = jax.vmap(jax.grad(of_row), in_axes=(None, 0, 0, 0))(position, *rows)
-        fisher = jax.tree.map(lambda slope: jnp.sum(slope**2, axis=0) * (count / len(chosen)), slopes)
-        precision = jax.tree.map(jnp.add, fisher, prior_precision)
-        return jax.tree.map(lambda p: jnp.where(p > 0, jnp.where(p > 0, p, 1) ** -0.5, 0), precision)
+        slopes = jax.tree.map(lambda slope: slope * (count / len(chosen)) ** 0.5, slopes)
+        precision = jax.tree.map(lambda slope, prior: jnp.sum(slope**2, axis=0) + prior, slopes, prior_precision)
+        unit = jax.tree.map(lambda p: jnp.where(p > 0, jnp.where(p > 0, p, 1) ** -0.5, 0), precision)
+        matrix, _ = ravel(jax.tree.map(jnp.multiply, slopes, unit))
+        stiffest = _largest_eigenvalue(lambda v: matrix.T @ (matrix @ v), matrix.shape[1], matrix.dtype)
+        return jax.tree.map(lambda unit: unit / jnp.sqrt(jnp.maximum(stiffest, 1)), unit)
 
     scales = jax.lax.map(scale, (warm.particles, warm.params))
     return State(first_step(), warm.particles, warm.params, (), (), scales, ())
+
+
+def _largest_eigenvalue(times: Callable[[Array], Array], size: int, dtype: jnp.dtype) -> Scalar:
+    """Of a matrix without negative eigenvalues, by power iteration: from below, and close after a few."""
+
+    def improve(_: int, v: Array) -> Array:
+        product = times(v)
+        return product / jnp.maximum(jnp.linalg.norm(product), jnp.finfo(dtype).tiny)
+
+    start = jax.random.normal(jax.random.key(0), (size,), dtype)
+    return jnp.linalg.norm(times(jax.lax.fori_loop(0, ITERATIONS, improve, start)))
 
 
 def _log_posterior(
