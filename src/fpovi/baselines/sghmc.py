@@ -50,8 +50,8 @@ def sghmc(
 
     and by the largest eigenvalue λ of what the information is in these units, so that one ``step_size`` serves all
     networks and data sets. The other steps are SGHMC in z, a fresh momentum and ``leapfrogs`` moves each. Mini-batches
-    add noise of variance up to N/B' − 1 to a gradient in these units; moves are shorter by the factor B'/N, so that what
-    this heats is at most ``step_size``/2 in the stiffest direction, and far less in others. A quarter of all steps are
+    add noise of variance up to N/B' − 1 to a gradient in these units; moves are shorter by the factor B'/N, so that
+    they heat by at most ``step_size``/2 in the stiffest direction, and far less in others. A quarter of all steps are
     burn-in, and draws are spread evenly over the last quarter.
 
     A learned noise scale is sampled too, the change of variables included. There is no accept-reject step: the step
@@ -150,7 +150,7 @@ def begin_at(key: Key, network: Network, likelihood: Likelihood, data: Batch, wa
 def _largest_eigenvalue(times: Callable[[Array], Array], size: int, dtype: jnp.dtype) -> Scalar:
     """Of a matrix without negative eigenvalues, by power iteration: from below, and close after a few."""
 
-    def improve(_: int, v: Array) -> Array:
+    def improve(_: Array, v: Array) -> Array:
         product = times(v)
         return product / jnp.maximum(jnp.linalg.norm(product), jnp.finfo(dtype).tiny)
 
