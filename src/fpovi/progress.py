@@ -5,15 +5,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
-def progress_bar(quiet: bool = False) -> Progress:
-    """A bar with counts, elapsed time, time left and a note (the field ``note`` of each task); it leaves no trace."""
+def progress_bar(quiet: bool = False, time_left: bool = True) -> Progress:
+    """A bar with counts, elapsed time, time left and a note (the field ``note`` of each task); it leaves no trace.
+
+    The time left goes by the pace of the last half minute; tasks with few, long steps know better themselves.
+    """
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:.0f}/{task.total:.0f}"),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        *([TimeRemainingColumn()] if time_left else []),
         TextColumn("{task.fields[note]}"),
         console=console,
         transient=True,

@@ -12,7 +12,8 @@ from threading import Thread
 
 import pytest
 
-from fpovi.experiments.store import Cell, Row, Store, sweep, versions
+from fpovi.experiments.store import Cell, Row, Store, versions
+from fpovi.experiments.sweep import sweep
 
 VERSIONS = {"fpovi": "0"}
 
@@ -171,7 +172,8 @@ def test_rows_say_how_long_they_took_and_with_what(store):
 SWEEP = """
 import sys, time
 from pathlib import Path
-from fpovi.experiments.store import Cell, Store, sweep
+from fpovi.experiments.store import Cell, Store
+from fpovi.experiments.sweep import sweep
 
 def run_cell(cell):
     print("run", cell.seed, flush=True)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from fpovi.experiments import synthetic, synthetic_figure
-from fpovi.experiments.store import Store, sweep
+from fpovi.experiments.store import Store
+from fpovi.experiments.sweep import sweep
 from fpovi.plots import save
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")

@@ -1,6 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other ways to a posterior, on the same networks and likelihoods."""
+"""Other ways to a posterior, on the same networks, priors and likelihoods.
 
+All of :data:`BASELINES` are called alike, ``method(key, network, likelihood, data, num_steps=…, n=…)``, and return a
+state whose particles :func:`fpovi.predict` takes.
+"""
+
+from fpovi.baselines.dropout import mc_dropout
+from fpovi.baselines.independent import map_ensemble
+from fpovi.baselines.mean_field import bayes_by_backprop
 from fpovi.baselines.nuts import NutsDraws, nuts
+from fpovi.baselines.sghmc import sghmc
 
-__all__ = ["NutsDraws", "nuts"]
+BASELINES = {
+    "map_ensemble": map_ensemble,
+    "mc_dropout": mc_dropout,
+    "bayes_by_backprop": bayes_by_backprop,
+    "sghmc": sghmc,
+}
+
+__all__ = ["BASELINES", "NutsDraws", "bayes_by_backprop", "map_ensemble", "mc_dropout", "nuts", "sghmc"]

@@ -29,6 +29,7 @@ COMMANDS = {
         "reproduce",
         "Run an experiment, show its table and write its figure. What is finished is not run again.",
     ),
+    "data": ("data", "Data sets of the experiments: list, fetch, verify."),
 }
 
 
@@ -54,9 +55,11 @@ for name, (_, summary) in COMMANDS.items():
 
 
 def _load(name: str) -> Any:
-    module, _ = COMMANDS[name]
+    module = import_module(f"fpovi.cli.{COMMANDS[name][0]}")
+    if hasattr(module, "app"):  # has commands of its own
+        return get_command(module.app)
     alone = typer.Typer(add_completion=False)
-    alone.command(name)(getattr(import_module(f"fpovi.cli.{module}"), name))
+    alone.command(name)(getattr(module, name))
     return get_command(alone)
 
 

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A progress bar for cells and their steps."""
+"""A live table of a sweep: a line for every running cell, and one for all of them with the time left."""
 
+import time
+from collections.abc import Callable
 from types import TracebackType
 
-from fpovi.experiments.store import Row
+from rich.progress import TaskID
+
+from fpovi.experiments.store import Cell, Row
 from fpovi.progress import progress_bar
 
 
 class CellProgress:
-    """One line for the running cell, with its log-likelihood and the time left, and one for all cells."""
+    """Which cells run and for how long, how many are done, and when the rest will be, by the pace of this run."""
 
-    def __init__(self, cells: int, quiet: bool = False):
-        self.bar = progress_bar(quiet)
-        self.all = self.bar.add_task("methods", total=cells, note="")
-        self.now = self.bar.add_task("", total=None, note="", visible=False)
+    def __init__(self, cells: int, label: Callable[[Cell], str], quiet: bool = False):
+        self.label, self.total = label, cells
+        self.bar = progress_bar(quiet, time_left=False)
+        self.all = self.bar.add_task("all", total=cells, note="")
+        self.running: dict[Cell, TaskID] = {}
+        self.began, self.found, self.new = time.monotonic(), 0, 0
 
     def __enter__(self) -> "CellProgress":
         self.bar.start()
@@ -24,14 +30,39 @@ class CellProgress:
     ) -> None:
         self.bar.stop()
 
-    def started(self, label: str) -> None:
+    def started(self, cell: Cell) -> None:
         """A cell begins; how many steps it has is not known yet."""
-        self.bar.reset(self.now, description=label, total=1, completed=0, visible=True, note="compiling")
+        self.running[cell] = self.bar.add_task(self.label(cell), total=1, note="")
 
     def step(self, done: int, total: int, log_likelihood: float) -> None:
-        """The running cell has taken ``done`` of ``total`` steps."""
-        self.bar.update(self.now, completed=done, total=total, note=f"log-likelihood {log_likelihood:.2f}")
+        """The one running cell has taken ``done`` of ``total`` steps."""
+        for task in self.running.values():
+            self.bar.update(task, completed=done, total=total, note=f"log-likelihood {log_likelihood:.2f}")
 
     def finished(self, row: Row) -> None:
         """A cell is done, now or in an earlier run."""
-        self.bar.advance(self.all)
+        self._ended(row.cell)
+
+    def failed(self, cell: Cell, reason: str) -> None:
+        """A cell came to no result; it is reported when all others are done."""
+        self._ended(cell)
+
+    def _ended(self, cell: Cell) -> None:
+        task = self.running.pop(cell, None)
+        if task is None:
+            self.found += 1
+        else:
+            self.new += 1
+            self.bar.remove_task(task)
+        self.bar.update(self.all, advance=1, note=self.time_left())
+
+    def time_left(self) -> str:
+        """In words, from the cells that this run has finished: those found say nothing about speed."""
+        left = self.total - self.found - self.new
+        if not (self.new and left):
+            return ""
+        seconds = (time.monotonic() - self.began) / self.new * left
+        for size, unit in ((3600, "hours"), (60, "minutes")):
+            if seconds >= 2 * size:
+                return f"about {seconds / size:.0f} {unit} left"
+        return f"about {seconds:.0f} seconds left"

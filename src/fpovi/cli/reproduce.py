@@ -3,6 +3,7 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +11,16 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fpovi.cli.failure import one_line_errors
+from fpovi.cli.options import one_of
 from fpovi.cli.progress import CellProgress
-from fpovi.experiments.registry import EXPERIMENTS, Options
-from fpovi.experiments.store import Cell, Store, sweep
+from fpovi.experiments.registry import EXPERIMENTS, SILENT, Options, run_cell
+from fpovi.experiments.store import Store
+from fpovi.experiments.sweep import sweep
 from fpovi.experiments.view import View
+from fpovi.experiments.workers import BACKENDS
 from fpovi.plots import save
 from fpovi.types import lookup
 
@@ -42,6 +47,8 @@ def reproduce(
     datasets: Names = None,
     splits: Annotated[int | None, typer.Option("--splits", help="How many standard splits.")] = None,
     methods: Names = None,
+    jobs: Annotated[int, typer.Option("--jobs", help="How many cells at once, each in a process on its own core.")] = 1,
+    backend: Annotated[str, one_of(BACKENDS, "Where these processes are, this machine or a Ray cluster")] = "loky",
     as_json: AsJson = False,
     fresh: Fresh = False,
 ) -> None:
@@ -52,13 +59,12 @@ def reproduce(
         store = Store(out / f"{experiment}.jsonl")
         if fresh:
             store.drop(cells)
-        with CellProgress(len(cells), quiet=as_json) as progress:
-
-            def run(cell: Cell) -> dict[str, object]:
-                progress.started(chosen.label(cell))
-                return chosen.run(cell, store, progress.step)
-
-            rows = sweep(cells, run, store, progress.finished)
+        with CellProgress(len(cells), chosen.label, quiet=as_json) as progress:
+            run = partial(run_cell, experiment, store, progress.step if jobs == 1 else SILENT)
+            rows = sweep(
+                cells, run, store, progress.finished, on_start=progress.started, on_failure=progress.failed,
+                needs=chosen.needs, jobs=jobs, backend=backend,
+            )  # fmt: skip
         view = chosen.view(rows)
         figures = [] if chosen.figure is None else save(chosen.figure(rows), out / f"{experiment}-seed{cells[0].seed}")
         if as_json:
@@ -76,9 +82,15 @@ def _show(view: View, paths: list[Path]) -> None:
     for number, name in enumerate(view.columns):
         table.add_column(name, justify="right" if number else "left", no_wrap=True)
     for number, cells in enumerate(view.lines):
-        table.add_row(*cells, style="bold" if number in view.bold else None)
+        table.add_row(*map(_styled, cells), style="bold" if number in view.bold else None)
     console.print(table)
     for note in view.notes:
         console.print(note, highlight=False)
     for path in paths:
         console.print(f"wrote {path}", highlight=False)
+
+
+def _styled(cell: str) -> Text:
+    """Bold where Markdown would be."""
+    bold = cell.startswith("**") and cell.endswith("**")
+    return Text(cell.strip("*") if bold else cell, style="bold" if bold else "")

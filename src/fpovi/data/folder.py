@@ -20,5 +20,7 @@ def data_file(relative: str, folder: Path | str | None = None) -> Path:
     """The path of a data file, or a ``FileNotFoundError`` that says how to point to it."""
     path = data_folder(folder) / relative
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there: set {VARIABLE} to the folder that holds {relative}")
+        raise FileNotFoundError(
+            f"{path} is not there: set {VARIABLE} to the folder that holds {relative}, or see `fpovi data fetch`"
+        )
     return path

@@ -11,6 +11,7 @@ from fpovi.experiments.store import Cell, Row, Store
 from fpovi.experiments.view import View
 
 Watch = Callable[[int, int, float], None]
+SILENT: Watch = lambda done, total, score: None  # noqa: E731
 
 
 class Options(NamedTuple):
@@ -24,13 +25,17 @@ class Options(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """``cells(options)`` lists them, ``run(cell, store, watch)`` gives the numbers of one; the rest shows them."""
+    """``cells(options)`` lists them, ``run(cell, store, watch)`` gives the numbers of one; the rest shows them.
+
+    ``needs(cell)`` are the cells whose rows ``run`` looks for in the store.
+    """
 
     cells: Callable[[Options], list[Cell]]
     run: Callable[[Cell, Store, Watch], dict[str, Any]]
     label: Callable[[Cell], str]
     view: Callable[[Sequence[Row]], View]
     figure: Callable[[Sequence[Row]], Figure] | None = None
+    needs: Callable[[Cell], Sequence[Cell]] = lambda cell: ()
 
 
 def _run_synthetic(cell: Cell, store: Store, watch: Watch) -> dict[str, Any]:
@@ -45,6 +50,7 @@ EXPERIMENTS = {
         label=lambda cell: synthetic.LABELS[cell.method],
         view=synthetic_figure.view,
         figure=synthetic_figure.figure,
+        needs=lambda cell: () if cell == synthetic.reference_of(cell) else (synthetic.reference_of(cell),),
     ),
     "defaults": Experiment(
         cells=lambda options: defaults.cells(options.preset, options.datasets, options.splits, options.methods),
@@ -53,3 +59,8 @@ EXPERIMENTS = {
         view=defaults.view,
     ),
 }
+
+
+def run_cell(experiment: str, store: Store, watch: Watch, cell: Cell) -> dict[str, Any]:
+    """The numbers of a cell of the experiment of that name, also in another process."""
+    return EXPERIMENTS[experiment].run(cell, store, watch)

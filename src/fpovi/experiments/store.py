@@ -5,8 +5,7 @@ import fcntl
 import json
 import os
 import platform
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +16,10 @@ VERSIONED = ("fpovi", "jax", "optax", "equinox", "blackjax", "numpy")
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of an experiment: what to run. Equal cells are the same result."""
+    """One cell of an experiment: what to run. Equal cells are the same result.
+
+    ``split`` counts the splits of a data set, and ``draw`` says which those are: see :data:`fpovi.data.splits.DRAWS`.
+    """
 
     experiment: str
     method: str
@@ -25,6 +27,7 @@ class Cell:
     split: int = 0
     seed: int = 0
     preset: str = "quick"
+    draw: str = "standard"
 
 
 @dataclass(frozen=True)
@@ -92,28 +95,6 @@ def _drop_cut_line(file: BinaryIO) -> None:
     if file.read(1) != b"\n":
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
-
-
-def sweep(
-    cells: Iterable[Cell],
-    run_cell: Callable[[Cell], dict[str, Any]],
-    store: Store,
-    on_row: Callable[[Row], None] = lambda row: None,
-) -> list[Row]:
-    """Run the cells that have no row yet, in order, each saved as it finishes; return the rows of all."""
-    done = {row.cell: row for row in store.rows()}
-    rows = []
-    for cell in cells:
-        row = done.get(cell)
-        if row is None:
-            started = time.perf_counter()
-            metrics = run_cell(cell)
-            row = Row(cell, metrics, round(time.perf_counter() - started, 3), versions())
-            store.append(row)
-            done[cell] = row
-        rows.append(row)
-        on_row(row)
-    return rows
 
 
 def versions() -> dict[str, str]:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Monte Carlo dropout: one network, of which every random thinning is taken for a draw of the posterior."""
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from fpovi.baselines.independent import Watch, as_state, climb, decaying_adam, fit, log_joint
+from fpovi.baselines.layers import Layers, take_apart
+from fpovi.networks import MLP
+from fpovi.types import Algorithm, Batch, Key, Likelihood, Network, PyTree, Scalar, State
+
+Masks = tuple[Float[Array, "*rows _"], ...]
+
+
+def mc_dropout(
+    key: Key,
+    network: Network,
+    likelihood: Likelihood,
+    data: Batch,
+    *,
+    num_steps: int,
+    n: int = 20,
+    rate: float = 0.05,
+    batch_size: int | None = None,
+    optimiser: optax.GradientTransformation | None = None,
+    watch: Watch | None = None,
+) -> State:
+    r"""Dropout as approximate inference (Gal & Ghahramani 2016).
+
+    A network is fitted with hidden units left out at random, row by row,
+
+    .. math::
+        h_{l+1} = \big(\phi(h_l) \odot z_l / (1 - r)\big) W_l + b_l, \qquad z_l \sim \mathrm{Bernoulli}(1 - r),
+
+    and its draws are n thinnings of it, each a network with the units of one z left out for all rows. They share the
+    noise scale, which climbs with the weights.
+
+    Args:
+        key, network, likelihood, data, num_steps, batch_size, optimiser, watch: as in
+            :func:`~fpovi.baselines.map_ensemble`; the network must be an ``mlp``.
+        n: how many thinnings.
+        rate: r, the share of units left out.
+    """
+    optimiser = decaying_adam(num_steps) if optimiser is None else optimiser
+    algorithm = dropout(network, likelihood, rate, optimiser)
+    key_fit, key_masks = jax.random.split(key)
+    state = fit(key_fit, algorithm, 1, data, num_steps, batch_size, watch)
+    theta, params = jax.tree.map(lambda leaf: leaf[0], (state.particles, state.params))
+    one = lambda key: thinned(theta, unit_masks(key, theta, rate))  # noqa: E731
+    thinnings = jax.jit(jax.vmap(one))(jax.random.split(key_masks, n))
+    return as_state(thinnings, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *leaf.shape)), params))
+
+
+def dropout(
+    network: Network, likelihood: Likelihood, rate: float, optimiser: optax.GradientTransformation
+) -> Algorithm:
+    """The algorithm that fits networks with dropout, each on its own."""
+    if not 0 <= rate < 1:
+        raise ValueError(f"rate={rate} must be at least 0 and below 1")
+    layers = take_apart(network)
+
+    def objective(key: Key, theta: MLP, params: PyTree, batch: Batch) -> tuple[Scalar, Scalar]:
+        outputs = masked_forward(layers, theta, unit_masks(key, theta, rate, batch.x.shape[:1]), batch.x)
+        return log_joint(network, likelihood, outputs, theta, params, batch)
+
+    return climb(network, likelihood, lambda key: network.init(key)[0], objective, lambda theta: theta, optimiser)
+
+
+def unit_masks(key: Key, theta: MLP, rate: float, rows: tuple[int, ...] = ()) -> Masks:
+    """For every hidden unit (and row) 0 with probability ``rate``, else 1/(1 − rate)."""
+    widths = [weight.shape[0] for weight in theta.weights[1:]]
+    keys = jax.random.split(key, max(len(widths), 1))
+    keep = [jax.random.bernoulli(k, 1 - rate, (*rows, width)) for k, width in zip(keys, widths, strict=False)]
+    return tuple(mask.astype(theta.weights[0].dtype) / (1 - rate) for mask in keep)
+
+
+def masked_forward(layers: Layers, theta: MLP, masks: Masks, x: Float[Array, "B d_x"]) -> Float[Array, "B k"]:
+    """The outputs with each layer's activations multiplied by its mask."""
+    theta = jax.tree.map(lambda leaf, factor: (leaf * factor).astype(x.dtype), theta, layers.factor)
+    outputs = (x * layers.input.astype(x.dtype)) @ theta.weights[0] + theta.biases[0]
+    for mask, weight, bias in zip(masks, theta.weights[1:], theta.biases[1:], strict=True):
+        outputs = (layers.activation(outputs) * mask.astype(x.dtype)) @ weight + bias
+    return outputs
+
+
+def thinned(theta: MLP, masks: Masks) -> MLP:
+    """The network that gives, unmasked, what ``theta`` gives masked: units act through their outgoing weights."""
+    weights = (w * mask[:, None] for w, mask in zip(theta.weights[1:], masks, strict=True))
+    return MLP((theta.weights[0], *weights), theta.biases)

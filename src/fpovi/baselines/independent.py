@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members that climb objectives of their own, side by side: what point and variational fits share."""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array
+
+from fpovi.flows import ensemble
+from fpovi.inference import weight_space
+from fpovi.loop import run
+from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State
+from fpovi.updates import ascend, check_targets, finish, first_step, weighted_log_likelihood
+
+Watch = Callable[[State, Info], bool | None]
+RATE = 4e-3
+LOOKS = 20  # from outside, in the course of a run
+
+
+def as_state(particles: PyTree, params: PyTree) -> State:
+    """Finished particles, for :func:`fpovi.predict`: nothing that a next step would need."""
+    return State(first_step(), particles, params, (), (), (), ())
+
+
+def decaying_adam(num_steps: int, rate: float = RATE) -> optax.GradientTransformation:
+    """Adam whose rate falls to 0 along half a cosine."""
+    return optax.adam(optax.cosine_decay_schedule(rate, num_steps))
+
+
+def climb(
+    network: Network,
+    likelihood: Likelihood,
+    start: Callable[[Key], PyTree],
+    objective: Callable[[Key, PyTree, PyTree, Batch], tuple[Scalar, Scalar]],
+    example: Callable[[PyTree], PyTree],
+    optimiser: optax.GradientTransformation,
+) -> Algorithm:
+    """n members, each of which climbs ``objective(key, member, params, batch) -> (value, log-likelihood per datum)``.
+
+    The likelihood's ``params`` of a member climb with it. ``start(key)`` gives a member, ``example(member)`` weights of
+    ``network`` that stand for it when targets are checked.
+    """
+
+    def init(key: Key, n: int) -> State:
+        members = jax.vmap(start)(jax.random.split(key, n))
+        params = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), likelihood.init())
+        return State(first_step(), members, params, (), (), optimiser.init((members, params)), ())
+
+    def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
+        n = jax.tree.leaves(state.particles)[0].shape[0]
+
+        def total(together: tuple[PyTree, PyTree]) -> tuple[Array, Array]:
+            one = lambda key, member, params: objective(key, member, params, batch)  # noqa: E731
+            values, log_lik = jax.vmap(one)(jax.random.split(key, n), *together)
+            return jnp.sum(values), jnp.mean(log_lik)
+
+        together = (state.particles, state.params)
+        (_, log_lik), ascent = jax.value_and_grad(total, has_aux=True)(together)
+        (members, params), optimiser_state = ascend(optimiser, ascent, state.optimiser, together)
+        after, finite = finish(state, State(state.step, members, params, (), (), optimiser_state, ()), log_lik)
+        noise = jax.vmap(lambda params: likelihood.noise(params), axis_size=n)(state.params)
+        return after, alone(log_lik, jnp.mean(noise), finite)
+
+    def check(state: State, data: Batch) -> None:
+        weights = jax.eval_shape(jax.vmap(example), state.particles)
+        check_targets(network, likelihood, state._replace(particles=weights), data)
+
+    return Algorithm(init, step, check)
+
+
+def alone(log_lik: Scalar, noise: Scalar, finite: Array) -> Info:
+    """The Info of a step in which nothing interacts."""
+    none = jnp.zeros_like(log_lik)
+    return Info(log_lik, none, none, none, none, none, none, noise, finite)
+
+
+def log_joint(
+    network: Network, likelihood: Likelihood, outputs: Array, theta: PyTree, params: PyTree, batch: Batch
+) -> tuple[Scalar, Scalar]:
+    """Log-likelihood of one member's ``outputs`` for all data, plus log-priors; and the former per datum."""
+    total, mean = log_likelihood(likelihood, outputs, params, batch)
+    return total + network.log_prior(theta) + likelihood.log_prior(params), mean
+
+
+def log_likelihood(likelihood: Likelihood, outputs: Array, params: PyTree, batch: Batch) -> tuple[Scalar, Scalar]:
+    """Of one member's ``outputs`` for all data, and per datum."""
+    params_of_one, f_of_one = jax.tree.map(lambda leaf: leaf[None], (params, likelihood.canonical(outputs)))
+    return weighted_log_likelihood(likelihood, params_of_one, f_of_one, batch)
+
+
+def fit(
+    key: Key,
+    algorithm: Algorithm,
+    n: int,
+    data: Batch,
+    num_steps: int,
+    batch_size: int | None,
+    watch: Watch | None,
+) -> State:
+    """Where ``num_steps`` steps lead n members."""
+    key_start, key_run = jax.random.split(key)
+    state = jax.jit(partial(algorithm.init, n=n))(key_start)
+    chunk = max(num_steps // LOOKS, 1)
+    return run(key_run, algorithm, state, data, num_steps, batch_size=batch_size, chunk_size=chunk, watch=watch).state
+
+
+def map_ensemble(
+    key: Key,
+    network: Network,
+    likelihood: Likelihood,
+    data: Batch,
+    *,
+    num_steps: int,
+    n: int = 20,
+    batch_size: int | None = None,
+    optimiser: optax.GradientTransformation | None = None,
+    watch: Watch | None = None,
+) -> State:
+    r"""n independent maximum a posteriori fits from different starts (Lakshminarayanan et al. 2017).
+
+    .. math:: \theta^i \to \arg\max_\theta\; \log p(y \mid f_\theta) + \log p(\theta)
+
+    This is :func:`fpovi.weight_space` with ``flow=ensemble``.
+
+    Args:
+        key: the same key gives the same result.
+        network, likelihood: the model.
+        data: all rows, from :func:`fpovi.make_batch`.
+        num_steps: how many steps to take.
+        n: how many members.
+        batch_size: rows per step; all by default.
+        optimiser: any optax transformation; Adam whose rate falls from 4e-3 to 0 by default.
+        watch: looks at the run now and then, as in :func:`fpovi.run`.
+    """
+    optimiser = decaying_adam(num_steps) if optimiser is None else optimiser
+    algorithm = weight_space(network, likelihood, flow=ensemble, optimiser=optimiser)
+    return fit(key, algorithm, n, data, num_steps, batch_size, watch)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A multilayer perceptron taken apart, for methods that act inside its layers."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fpovi.networks import MLP
+from fpovi.types import Network, PyTree
+
+
+class Layers(NamedTuple):
+    """``prior_std`` of every weight, and the ``factor`` by which the forward pass multiplies it; both like θ."""
+
+    activation: Callable[[Array], Array]
+    input: Float[Array, " d_x"]
+    prior_std: MLP
+    factor: MLP
+
+
+def take_apart(network: Network) -> Layers:
+    """The layers of an ``mlp``, with ``unit_weights`` or without."""
+    architecture = network.architecture
+    if architecture is None:
+        raise ValueError("network must be an mlp: the layers of others are not known")
+    scales = architecture.scales
+    for name, value in (("weight", scales.weight), ("bias", scales.bias)):
+        if not np.all(np.asarray(value) > 0):
+            raise ValueError(f"scales.{name}={value} must be positive: a weight without variance has no density")
+    n_in = jnp.asarray(architecture.sizes[:-1], scales.weight.dtype)
+
+    @jax.jit
+    def measure() -> tuple[MLP, MLP]:
+        prior_std = prior_deviations(network)
+        deviation = jnp.sqrt(scales.weight / n_in), jnp.sqrt(scales.bias)
+        wanted = jax.tree.map(jnp.ones_like, prior_std).scaled(*deviation)
+        return prior_std, jax.tree.map(jnp.divide, wanted, prior_std)
+
+    return Layers(architecture.activation, scales.input, *measure())
+
+
+def prior_deviations(network: Network) -> PyTree:
+    """The standard deviations of a Gaussian prior, like θ: its log-density has the gradient −1/σ² at 1."""
+    theta = jax.eval_shape(lambda: network.init(jax.random.key(0))[0])
+    ones = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), theta)
+    return jax.tree.map(lambda slope: (-1 / slope) ** 0.5, jax.grad(network.log_prior)(ones))

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random splits are those of the paper's seeds, complete and disjoint; scaling knows the training rows only."""
+
+import hashlib
+import os
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import StandardScaler
+
+from fpovi.data.scaling import scale_split
+from fpovi.data.splits import DRAWS, load_split, random_parts, random_split, validation_split
+from fpovi.data.uci import UCI, Regression, Split
+
+needs_data = pytest.mark.skipif(not os.environ.get("FPOVI_DATA"), reason="FPOVI_DATA names no folder with data files")
+
+
+def numbered(rows):
+    y = np.arange(float(rows))
+    return Regression(np.stack([y, -y], axis=1), y, np.zeros((1, 1), np.int32))
+
+
+@pytest.mark.parametrize("name", ["boston", "concrete"])
+@pytest.mark.parametrize("rows", [10, 308, 1030])
+def test_parts_are_complete_and_disjoint(name, rows):
+    parts = random_parts(name, rows, 3)
+    assert sorted(np.concatenate(parts)) == list(range(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "sizes"),
+    # train, valid, test: cut at 80 and 90 %, rounded; else at 90 % and 4/5 of that, both cut off
+    [("boston", 506, (405, 51, 50)), ("yacht", 308, (246, 31, 31)), ("protein", 45730, (36584, 4573, 4573)),
+     ("concrete", 1030, (741, 186, 103)), ("wine-red", 1599, (1151, 288, 160)), ("kin8nm", 8192, (5897, 1475, 820))],
+)  # fmt: skip
+def test_parts_have_the_papers_sizes(name, rows, sizes):
+    assert tuple(map(len, random_parts(name, rows, 0))) == sizes
+
+
+def test_the_draw_is_that_of_numpys_global_generator():
+    """As the paper's programs do it: seed, then shuffle."""
+    state = np.random.get_state()  # noqa: NPY002
+    try:
+        np.random.seed(1334 + 2)  # noqa: NPY002
+        shuffled = np.arange(1030)
+        np.random.shuffle(shuffled)  # noqa: NPY002
+        np.random.seed(1333 + 2)  # noqa: NPY002
+        chosen = np.random.choice(np.arange(1000), 1000, replace=False)  # noqa: NPY002
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+    np.testing.assert_array_equal(random_parts("concrete", 1030, 2).test, shuffled[927:])
+    np.testing.assert_array_equal(random_parts("protein", 1000, 2).test, chosen[800:900])
+
+
+# rows of the set, and the start of the sha256 of the test rows of its first five splits
+FROZEN = {
+    "boston": (506, "5d6998efde0cafd1"),
+    "concrete": (1030, "b09f6099eb421b2c"),
+    "protein": (45730, "6e417fcc597447cf"),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_splits_never_change(name):
+    """A result is tied to its split by number alone: another draw under the same number would go unnoticed."""
+    count, known = FROZEN[name]
+    rows = np.concatenate([random_parts(name, count, number).test for number in range(5)])
+    assert hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16] == known
+
+
+def test_validation_rows_come_from_the_training_rows():
+    data = numbered(200)
+    whole, inner = random_split("boston", data, 1), validation_split("boston", data, 1)
+    assert set(whole.y_train) == set(inner.y_train) | set(inner.y_test)
+    assert set(whole.y_test).isdisjoint(inner.y_test)
+    np.testing.assert_array_equal(whole.x_test[:, 0], whole.y_test)
+
+
+@needs_data
+@pytest.mark.parametrize("draw", DRAWS)
+def test_a_split_by_name(draw):
+    split = load_split("yacht", draw, 4)
+    assert len(split.y_train) == 277
+    assert len(split.y_test) == 31
+
+
+@needs_data
+def test_the_draws_differ():
+    assert not np.array_equal(load_split("yacht", "standard").y_test, load_split("yacht", "random").y_test)
+
+
+def test_bad_numbers_and_names():
+    with pytest.raises(ValueError, match="number=-1 must not be negative"):
+        random_parts("boston", 10, -1)
+    assert set(DRAWS) == {"standard", "random"}
+    if os.environ.get("FPOVI_DATA"):
+        with pytest.raises(ValueError, match="draw='fixed' is not known; choose one of random, standard"):
+            load_split("yacht", "fixed")
+
+
+def a_split(seed=0):
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(3, [1.0, 20.0, 0.1], (50, 3)), rng.normal(-5, 4, 50)
+    x[:, 2] = 7.0  # does not vary
+    return Split(x[:40], y[:40], x[40:] + 100, y[40:] + 100)
+
+
+def test_scaling_is_learned_from_training_rows_alone():
+    split = a_split()
+    scaled = scale_split(split)
+    oracle = StandardScaler().fit(split.x_train)
+    np.testing.assert_allclose(scaled.train.x, oracle.transform(split.x_train), atol=1e-5)
+    np.testing.assert_allclose(scaled.x_test, oracle.transform(split.x_test), rtol=1e-5)
+    np.testing.assert_array_equal(scaled.y_test, split.y_test)
+    shift, scale = scaled.target
+    np.testing.assert_allclose(np.asarray(scaled.train.y)[:, 0] * scale + shift, split.y_train, rtol=1e-5)
+    assert scaled.train.x.dtype == np.float32
+
+
+def test_unit_norm():
+    split = a_split()
+    plain, unit = scale_split(split), scale_split(split, unit_norm=True)
+    np.testing.assert_allclose(unit.train.x, plain.train.x / np.sqrt(3), atol=1e-6)
+    varying = np.asarray(unit.train.x)[:, :2]
+    assert np.mean(np.sum(varying**2, axis=1)) == pytest.approx(2 / 3, rel=1e-5)
+
+
+@needs_data
+@pytest.mark.parametrize("name", sorted(set(UCI) - {"naval", "protein"}))
+def test_squared_norm_of_real_inputs_is_one(name):
+    x = np.asarray(scale_split(load_split(name, "random"), unit_norm=True).train.x)
+    assert np.mean(np.sum(x**2, axis=1)) == pytest.approx(1, rel=1e-4)
