@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fpovi.cli.bench import bench
 from fpovi.cli.evaluate import evaluate
 from fpovi.cli.fit import fit
 from fpovi.cli.predict import predict
@@ -19,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (fit, predict, evaluate, show, demo, reproduce):
+for command in (fit, predict, evaluate, show, demo, reproduce, bench):
     app.command()(command)
 
 
