@@ -11,7 +11,8 @@ which a Jacobian would.
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from fpovi.bench.ours import function_algorithm
-from fpovi.bench.repeated import UnavailableError
 from fpovi.bench.settings import SETTINGS, Setting, problem, swept
-from fpovi.experiments.store import Cell, Row, sweep
+from fpovi.experiments.store import Cell, Row, versions
 from fpovi.experiments.view import View
 from fpovi.types import Batch, State
 
@@ -50,19 +50,12 @@ def terms(setting: Setting) -> list[int]:
     return [n * setting.num_weights, n * setting.points * units, n * n, 1]
 
 
-def measured(
-    quick: bool, store: Any, watch: Callable[[str], None] = lambda name: None, machine: dict[str, Any] | None = None
-) -> list[Row]:
-    """A row for each setting."""
-    shapes = {setting.name: setting for setting in settings(quick)}
-    cells = [Cell("bench-memory", "function:" + ":".join(METHOD), name) for name in shapes]
-
-    def run(cell: Cell) -> dict[str, Any]:
-        watch(cell.dataset)
-        setting = shapes[cell.dataset]
-        return footprint(setting) | {"setting": setting._asdict(), "machine": machine}
-
-    return sweep(cells, run, store)
+def measured(setting: Setting, machine: dict[str, Any], preset: str = "full") -> Row:
+    """The row of a setting."""
+    started = time.perf_counter()
+    found = footprint(setting) | {"setting": setting._asdict(), "machine": machine}
+    cell = Cell("bench-memory", "function:" + ":".join(METHOD), setting.name, preset=preset)
+    return Row(cell, found, round(time.perf_counter() - started, 3), versions())
 
 
 def footprint(setting: Setting) -> dict[str, int]:
@@ -71,7 +64,7 @@ def footprint(setting: Setting) -> dict[str, int]:
     ``planned`` is the compiler's own figure for the step: arguments, results and what it needs in between.
     """
     if not Path("/proc/self/clear_refs").exists():
-        raise UnavailableError("peak memory is read from /proc, which this system does not have")
+        raise ValueError("memory is measured by what /proc says, which this system does not have")
     command = [sys.executable, "-m", "fpovi.bench.memory", json.dumps(setting)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

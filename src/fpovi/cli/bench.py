@@ -11,6 +11,9 @@ import typer
 from fpovi.bench.contestants import QUICK, SWEPT, chosen
 from fpovi.bench.figures import comparison, growth
 from fpovi.bench.machine import busy, facts, single_core_peak
+from fpovi.bench.memory import measured as memory_row
+from fpovi.bench.memory import settings as memory_settings
+from fpovi.bench.memory import view as memory_view
 from fpovi.bench.results import measure
 from fpovi.bench.settings import SETTINGS, SWEEPS, swept
 from fpovi.bench.tables import view
@@ -32,7 +35,8 @@ def bench(
         list[str] | None, typer.Option(help="Only these and the references; * stands for anything.")
     ] = None,
     sweep: Annotated[str | None, typer.Option(help=f"Vary one thing: {', '.join(SWEEPS)}.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer contestants and rounds.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Measure memory instead of time.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer contestants, rounds and sizes.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")] = Path("results"),
     as_json: AsJson = False,
 ) -> None:
@@ -41,6 +45,9 @@ def bench(
     Contestants take turns, and medians are reported with their quartiles. Run it on a machine that does nothing else.
     """
     with one_line_errors():
+        if memory:
+            _memory(quick, out, as_json)
+            return
         preset = "quick" if quick else "full"
         shapes = [lookup(SETTINGS, name, "settings") for name in settings or (["boston"] if sweep else SETTINGS)]
         shapes = [each for shape in shapes for each in swept(shape, sweep)] if sweep else shapes
@@ -65,6 +72,23 @@ def bench(
         for number, shape in enumerate(shapes):
             shown = [row for row in rows if row.cell.dataset == shape.name]
             show_view(view(shown), paths if number == len(shapes) - 1 else [])
+
+
+def _memory(quick: bool, out: Path, as_json: bool) -> None:
+    store, shapes = Store(out / "bench-memory.jsonl"), memory_settings(quick)
+    rows = []
+    with progress_bar(quiet=as_json) as bar:
+        task = bar.add_task("memory", total=len(shapes), note="")
+        for shape in shapes:
+            bar.update(task, note=shape.name)
+            rows.append(memory_row(shape, facts(), "quick" if quick else "full"))
+            bar.advance(task)
+    _keep(store, rows)
+    shown = memory_view(rows)
+    if as_json:
+        typer.echo(json.dumps({"rows": [asdict(row) for row in rows], "table": shown.records}))
+    else:
+        show_view(shown, [store.path])
 
 
 def _keep(store: Store, rows: list[Row]) -> None:
