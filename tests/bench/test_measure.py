@@ -48,8 +48,16 @@ def test_a_sample_is_long_enough_and_warmed_up(clock):
     assert clock.calls[-2:] == [("a", steps // 10), ("a", steps)]
 
 
-def test_steps_per_sample_have_a_lower_bound(clock):
-    assert enough_steps(clock.worker("a", 1.0), 0.05, least=7) == 7
+def test_samples_of_some_are_longer(clock):
+    found = take_turns({"a": clock.worker("a", 0.01), "b": clock.worker("b", 0.01)}, 1, 0.1, {"b": 1.0})
+    assert found["a"].steps < 20
+    assert found["b"].steps >= 100
+
+
+@pytest.mark.parametrize("seconds_per_step", [3e-6, 1e-3, 0.04, 2.0])
+def test_enough_steps_and_not_many_more(clock, seconds_per_step):
+    steps = enough_steps(clock.worker("a", seconds_per_step), 0.05)
+    assert steps == 1 or 0.05 <= steps * seconds_per_step <= 0.13
 
 
 def test_the_slow_sit_out(clock, monkeypatch):

@@ -64,7 +64,7 @@ def test_facts_of_this_machine():
     assert {"python", "jax", "blackjax"} <= set(found["versions"])
     json.dumps(found)
     assert machine.busy(found | {"load": 0.1, "cores": 2}) is None
-    assert "load average was 3.0 on 2 cores" in machine.busy(found | {"load": 3.0, "cores": 2})
+    assert "load average was 3.0 on 2 core(s)" in machine.busy(found | {"load": 3.0, "cores": 2})
 
 
 def made_up(name, kind, milliseconds, gflops, rival=""):

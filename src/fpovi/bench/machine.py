@@ -39,7 +39,7 @@ def busy(machine: dict[str, Any]) -> str | None:
     if machine["load"] <= BUSY * machine["cores"]:
         return None
     return (
-        f"the load average was {machine['load']} on {machine['cores']} cores before the start: other work is "
+        f"the load average was {machine['load']} on {machine['cores']} core(s) before the start: other work is "
         "running, so times are too long and ratios uncertain"
     )
 

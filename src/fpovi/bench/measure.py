@@ -40,18 +40,18 @@ def take_turns(
     runs: Mapping[str, Run],
     rounds: int,
     sample_seconds: float = SAMPLE_SECONDS,
-    least: Mapping[str, int] | None = None,
+    longer: Mapping[str, float] | None = None,
     watch: Callable[[str], None] = lambda name: None,
 ) -> dict[str, Timing]:
     """Time everyone in ``rounds`` rounds, A B C A B C …, after a first call and a choice of steps per sample.
 
-    ``least`` has the steps per sample of those that need many of them for a call to cost nothing.
+    ``longer`` has the seconds per sample of those for whom a call costs more than the others' does.
     """
     first, steps = {}, {}
     for name, run in runs.items():
         watch(name)
         first[name] = _seconds(run, 1)
-        steps[name] = enough_steps(run, sample_seconds, (least or {}).get(name, 1))
+        steps[name] = enough_steps(run, (longer or {}).get(name, sample_seconds))
     samples: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -64,9 +64,9 @@ def take_turns(
     return {name: Timing(samples[name], steps[name], first[name]) for name in runs}
 
 
-def enough_steps(run: Run, sample_seconds: float, least: int = 1) -> int:
-    """How many steps take ``sample_seconds``, from ``least`` on. The faster of two trials counts, one may be late."""
-    steps = least
+def enough_steps(run: Run, sample_seconds: float) -> int:
+    """How many steps take ``sample_seconds``. The faster of two trials counts, as one may be held up."""
+    steps = 1
     while (taken := _seconds(run, steps)) < sample_seconds:
         taken = min(taken, _seconds(run, steps))
         steps = max(2 * steps, math.ceil(1.2 * steps * sample_seconds / max(taken, sample_seconds / 10)))

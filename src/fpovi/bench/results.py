@@ -32,8 +32,8 @@ def measure(
             runs[contestant.name] = contestant.prepare(setting)
         except UnavailableError as error:
             missing[contestant.name] = str(error)
-    least = {contestant.name: contestant.least for contestant in contestants}
-    timings = take_turns(runs, rounds, sample_seconds, least, watch)
+    longer = {contestant.name: contestant.longer for contestant in contestants if contestant.longer is not None}
+    timings = take_turns(runs, rounds, sample_seconds, longer, watch)
     seconds = round((time.perf_counter() - started) / len(contestants), 3)
     common = {"setting": setting._asdict(), "machine": machine, "run": round(time.time())}
 

@@ -112,4 +112,4 @@ def _goals(records: Sequence[dict[str, Any]]) -> list[str]:
 def _about(machine: dict[str, Any]) -> str:
     one = machine.get("single_core_gflops")
     peak = f", {one:.0f} GFLOP/s on one core" if one else ""
-    return f"{machine['cores']} cores of {machine['cpu']}{peak}; load average {machine['load']} before the start"
+    return f"{machine['cores']} core(s) of {machine['cpu']}{peak}; load average {machine['load']} before the start"
