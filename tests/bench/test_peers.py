@@ -31,8 +31,8 @@ def moved(setting, flow, kernel):
     """One plain ascent step of the library's weight space, with rate 1e-3."""
     parts = problem(setting)
     algorithm = weight_space(parts.network, parts.likelihood, flow=flow, kernel=kernel, optimiser=optax.sgd(1e-3))
-    state = algorithm.init(jax.random.key(0), setting.n)
-    state, _ = algorithm.step(jax.random.key(1), state, parts.everywhere)
+    state = jax.jit(algorithm.init, static_argnums=1)(jax.random.key(0), setting.n)
+    state, _ = jax.jit(algorithm.step)(jax.random.key(1), state, parts.everywhere)
     return state.particles, state.params
 
 
@@ -48,7 +48,8 @@ def agree(a, b, tolerance=1e-5):
 def test_the_common_density_is_that_of_weight_space(setting):
     parts = problem(setting)
     start = peers.starting_particles(parts, setting.n)
-    slope = jax.vmap(lambda one: jax.grad(partial(peers.log_posterior, parts))(one, parts.everywhere))(start)
+    one = jax.grad(partial(peers.log_posterior, parts))
+    slope = jax.jit(jax.vmap(one, in_axes=(0, None)))(start, parts.everywhere)
     climbed = jax.tree.map(lambda a, g: a + 1e-3 * g, start, slope)
     assert agree(climbed, moved(setting, ensemble, None))
 
@@ -59,7 +60,8 @@ def test_blackjax_takes_our_step(setting):
     parts = problem(setting)
     algorithm = blackjax.svgd(jax.grad(partial(peers.log_posterior, parts)), optax.sgd(1e-3))
     state = algorithm.init(peers.starting_particles(parts, setting.n), {"length_scale": 2 * 1.5**2})
-    assert agree(algorithm.step(state, rows=parts.everywhere).particles, moved(setting, svgd, rbf(1.5)))
+    theirs = jax.jit(lambda state, rows: algorithm.step(state, rows=rows).particles)(state, parts.everywhere)
+    assert agree(theirs, moved(setting, svgd, rbf(1.5)))
 
 
 def unit_noise(setting, value):
@@ -77,7 +79,7 @@ def our_density(setting, seed):
     parts = problem(setting)
     theta, _ = parts.network.init(jax.random.key(seed))
     params = unit_noise(setting, 0.7)
-    density = peers.log_posterior(parts, (theta, params), parts.everywhere)
+    density = jax.jit(partial(peers.log_posterior, parts))((theta, params), parts.everywhere)
     return theta, density - parts.likelihood.log_jacobian(params)
 
 
@@ -105,7 +107,7 @@ def test_pyro_has_the_same_density(setting):
     assert np.isclose(float(found), density, rtol=1e-5)
 
 
-def test_torch_moves_functions_and_noises_as_we_do(monkeypatch):
+def test_torch_moves_functions_and_noises_as_we_do():
     """One velocity on the same values, points and prior draws, to float32 and an eigenvalue floor of 1e-3."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     from fpovi.bench import torch_step
@@ -115,27 +117,27 @@ def test_torch_moves_functions_and_noises_as_we_do(monkeypatch):
     f, x = 0.3 * jax.random.normal(key, (TINY.n, TINY.points, 1)), parts.everywhere.x
     params = jnp.log(jnp.expm1(jnp.full(TINY.n, 0.5)))
     chosen = np.asarray([0, 5, 7, 13, 15, 19])
-    _, (noise_score, score) = jax.value_and_grad(weighted_log_likelihood, argnums=(1, 2), has_aux=True)(
-        likelihood, params, f, rows
-    )
-    felt = moment_matched(parts.network, PRIOR_DRAWS).score(key, f[:, chosen], x[chosen])
-    score = score.at[:, chosen].add(felt)
-    ours = svgd(f[..., 0], score[..., 0], rbf())
+
+    @jax.jit
+    def move(f, params):
+        by = jax.grad(weighted_log_likelihood, argnums=(1, 2), has_aux=True)
+        (noise_score, score), _ = by(likelihood, params, f, rows)
+        felt = moment_matched(parts.network, PRIOR_DRAWS).score(key, f[:, chosen], x[chosen])
+        velocity = svgd(f[..., 0], score.at[:, chosen].add(felt)[..., 0], rbf())
+        return velocity, noise_direction(likelihood, noise_score, params)
+
+    ours, our_noise_velocity = move(f, params)
 
     draws = jax.vmap(lambda key: parts.network.sample_prior(jax.random.split(key)[0]))(
         jax.random.split(key, PRIOR_DRAWS)
     )
     tensor = lambda array: torch.from_numpy(np.array(array))  # noqa: E731
     layers = [(tensor(w), tensor(b)) for w, b in zip(draws.weights, draws.biases, strict=True)]
-    monkeypatch.setattr(torch_step, "prior_networks", lambda sizes, draws: layers)
-    monkeypatch.setattr(torch_step.TorchFunctionSVGD, "prior_points", lambda self: tensor(chosen))
-    theirs = torch_step.TorchFunctionSVGD.__new__(torch_step.TorchFunctionSVGD)
-    theirs.setting, theirs.num_data, theirs.rho = TINY, float(rows.num_data), tensor(params)
-    theirs.x, theirs.y = tensor(rows.x), tensor(rows.y)
-    velocity, noise_velocity = theirs.velocities(tensor(f), tensor(x))
+    theirs = torch_step.TorchFunctionSVGD(TINY, rows)
+    velocity, noise_velocity = torch.no_grad()(theirs.velocities)(tensor(f), tensor(x), tensor(chosen), layers)
     scale = np.abs(ours).max()
     assert np.allclose(velocity[..., 0].numpy() / scale, ours / scale, atol=1e-4)
-    assert np.allclose(noise_velocity.numpy(), noise_direction(likelihood, noise_score, params), rtol=1e-4)
+    assert np.allclose(noise_velocity.numpy(), our_noise_velocity, rtol=1e-4)
 
 
 def test_torch_draws_networks_from_our_prior_and_evaluates_them_as_we_do():
@@ -153,7 +155,8 @@ def test_torch_draws_networks_from_our_prior_and_evaluates_them_as_we_do():
     ours = jax.vmap(lambda theta: parts.network.apply(theta, (), parts.labelled.x, True)[0])(theta)
     tensor = lambda array: torch.from_numpy(np.array(array))  # noqa: E731
     layers = [(tensor(w), tensor(b)) for w, b in zip(theta.weights, theta.biases, strict=True)]
-    assert np.allclose(torch_step.outputs(layers, tensor(parts.labelled.x)), ours, atol=1e-5)
+    for outputs in (torch_step.outputs, torch_step.outputs_to_compile):
+        assert np.allclose(outputs(layers, tensor(parts.labelled.x)), ours, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from fpovi.bench.bare import LAYOUTS, _networks, together
@@ -58,31 +59,32 @@ def test_unknown_sweep_is_refused():
 @pytest.mark.parametrize("setting", [TINY, DEEP], ids=lambda setting: setting.name)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_all_layouts_of_the_bare_pass_compute_the_same(layout, setting):
-    """Against one network after the other, in plain NumPy order of operations; float32 sums of at most 64 terms."""
+    """Against one network after the other, by hand; float32 sums of at most 64 terms."""
     keys = jax.random.split(jax.random.key(1), 3)
     theta = _networks(keys[0], setting.sizes, setting.n)
     x = jax.random.normal(keys[1], (setting.points, setting.sizes[0]))
     velocity = jax.random.normal(keys[2], (setting.n, setting.points, setting.sizes[-1]))
     arrange, gradients = LAYOUTS[layout]
-    found = gradients(arrange(theta), x, velocity)
+    found = jax.jit(gradients)(arrange(theta), x, velocity)
     for i in range(setting.n):
-        for layer, (weight, bias) in enumerate(by_hand([(w[i], b[i]) for w, b in theta], x, velocity[i])):
-            mine = jax.tree.map(lambda leaf, i=i: leaf[i], unarranged(layout, found)[layer])
-            assert jnp.allclose(mine[0], weight, rtol=1e-4, atol=1e-4)
-            assert jnp.allclose(mine[1], bias, rtol=1e-4, atol=1e-4)
+        expected = by_hand([(np.asarray(w[i]), np.asarray(b[i])) for w, b in theta], np.asarray(x), velocity[i])
+        for (weight, bias), mine in zip(expected, unarranged(layout, found), strict=True):
+            assert np.allclose(mine[0][i], weight, rtol=1e-4, atol=1e-4)
+            assert np.allclose(mine[1][i], bias, rtol=1e-4, atol=1e-4)
 
 
 def unarranged(layout, theta):
+    theta = [(np.asarray(weight), np.asarray(bias)) for weight, bias in theta]
     if layout == "wide":
-        return [(jnp.moveaxis(theta[0][0], 1, 0), theta[0][1]), *theta[1:]]
-    return [(jnp.swapaxes(w, 1, 2), b) for w, b in theta] if layout == "rows" else theta
+        return [(np.moveaxis(theta[0][0], 1, 0), theta[0][1]), *theta[1:]]
+    return [(np.swapaxes(weight, 1, 2), bias) for weight, bias in theta] if layout == "rows" else theta
 
 
 def by_hand(theta, x, velocity):
-    """Backpropagation written out."""
-    inputs = [x]
+    """Backpropagation written out in NumPy."""
+    inputs, velocity = [x], np.asarray(velocity)
     for layer, (weight, bias) in enumerate(theta[:-1]):
-        inputs.append(jnp.maximum(inputs[layer] @ weight + bias, 0))
+        inputs.append(np.maximum(inputs[layer] @ weight + bias, 0))
     gradients = []
     for a, (weight, _) in zip(reversed(inputs), reversed(theta), strict=True):
         gradients.append((a.T @ velocity, velocity.sum(axis=0)))

@@ -27,6 +27,14 @@ def outputs(theta: Layers, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def outputs_to_compile(theta: Layers, x: torch.Tensor) -> torch.Tensor:
+    """The same, in the form whose way back ``torch.compile`` makes three times faster than that of the other."""
+    x = x.expand(len(theta[0][0]), *x.shape)
+    for layer, (weight, bias) in enumerate(theta):
+        x = torch.baddbmm(bias[:, None], torch.relu(x) if layer else x, weight)
+    return x
+
+
 def prior_networks(sizes: tuple[int, ...], draws: int) -> Layers:
     """Weights N(0, 1/n_in) and biases N(0, 1), from one call to the generator."""
     shapes = list(pairwise(sizes))
@@ -93,15 +101,16 @@ class TorchFunctionSVGD:
         extra = self.setting.batch + torch.randperm(self.setting.extra)[: self.setting.prior_points - half]
         return torch.cat([labelled, extra])
 
-    def velocities(self, f: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Where values f (n, B, 1) and noises should move, uphill."""
+    def velocities(
+        self, f: torch.Tensor, x: torch.Tensor, chosen: torch.Tensor, draws: Layers
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where values f (n, B, 1) and noises should move, uphill; the prior is felt at the ``chosen`` points."""
         noise = torch.nn.functional.softplus(self.rho)
         weight = self.num_data / len(self.y)
         residual = (self.y - f[:, : len(self.y)]) / noise[:, None, None]
         score = torch.zeros_like(f)
         score[:, : len(self.y)] = weight * residual / noise[:, None, None]
-        chosen = self.prior_points()
-        samples = outputs(prior_networks(self.setting.sizes, PRIOR_DRAWS), x[chosen])
+        samples = outputs(draws, x[chosen])
         score = score.index_add(1, chosen, prior_score(f[:, chosen, 0], samples[..., 0])[..., None])
         velocity = svgd_velocity(f.flatten(1), score.flatten(1)).reshape(f.shape)
         by_noise = weight * ((residual**2).sum((1, 2)) - len(self.y)) / noise - 2 / noise + 0.1 / noise**2
@@ -111,13 +120,15 @@ class TorchFunctionSVGD:
         """A callable that takes so many steps."""
         forward, velocities = outputs, torch.no_grad()(self.velocities)
         if compiled:
-            forward, velocities = torch.compile(forward), torch.compile(velocities)
+            forward, velocities = torch.compile(outputs_to_compile), torch.compile(velocities)
 
         def run(steps: int) -> None:
             for _ in range(steps):
                 x = self.measurement()
                 f = forward(self.theta, x)
-                velocity, noise_velocity = velocities(f.detach(), x)
+                # drawn outside of what is compiled, where the generator is the faster one
+                random = self.prior_points(), prior_networks(self.setting.sizes, PRIOR_DRAWS)
+                velocity, noise_velocity = velocities(f.detach(), x, *random)
                 self.adam.zero_grad()
                 f.backward(-velocity)
                 self.rho.grad = -noise_velocity
