@@ -27,17 +27,23 @@ from fpovi.experiments.view import View
 from fpovi.types import Batch, State
 
 METHOD, STEPS = ("svgd", "nngp"), 3
+BROAD = Setting("400,000 weights", (100, 4000, 1), batch=10, extra=10)
 LARGE = Setting("5 million weights", (784, 2100, 1600, 10), batch=100, extra=0, prior_points=4, classes=True)
 TERMS = ("weights (n·p)", "activations (n·B·w)", "pairs (n²)", "constant")
 FLOAT = 4  # bytes
 
 
 def settings(quick: bool = False) -> list[Setting]:
-    """The sweeps at the shape of boston, and twenty large networks."""
+    """The sweeps at the shape of boston, and twenty networks in which weights are most of it."""
     base = SETTINGS["boston"]
     if quick:
-        return [*swept(base, "n", (5, 100)), *swept(base, "batch", (1000,)), *swept(base, "width", (1600,))]
-    return [each for axis in ("n", "batch", "width") for each in swept(base, axis)] + [LARGE]
+        return [
+            *swept(base, "n", (5, 100, 1000)),
+            *swept(base, "batch", (1000,)),
+            *swept(base, "width", (1600,)),
+            BROAD,
+        ]
+    return [each for axis in ("n", "batch", "width") for each in swept(base, axis)] + [BROAD, LARGE]
 
 
 def terms(setting: Setting) -> list[int]:

@@ -54,32 +54,32 @@ def view(rows: Sequence[Row]) -> View:
     return View(
         title=f"{setting['name']}: {setting['n']} networks {shape}, {setting['batch']}+{setting['extra']} points",
         explanation=(
-            "ms: median of a step (quartiles); × ensemble, × bare: over the plain ensemble and the fastest bare pass",
-            "% peak: the pass's share of the float32 matmul peak; × ours: how much longer a peer takes than we do",
+            "ms: median of a step; ± %: half the distance of its quartiles",
+            "× ens., × bare: over the plain ensemble, over the fastest bare pass; % peak: the pass's share of the matmul",
+            "peak; × ours: how much longer a peer takes than we do",
         ),
-        columns=("step", "ms", "quartiles", "× ensemble", "× bare", "GFLOP/s", "% peak", "× ours"),
+        columns=("step", "ms", "± %", "× ens.", "× bare", "% peak", "× ours"),
         lines=[_cells(line) for line in records],
         bold=frozenset(
             number
             for number, line in enumerate(records)
             if line["contestant"] == "ensemble" or (line["kind"] == BARE and line.get("median") == bare)
         ),
-        notes=(*_goals(records), _about(machine)),
+        notes=(*_remarks(records), _about(machine)),
         records=records,
     )
 
 
 def _cells(line: dict[str, Any]) -> list[str]:
     if "missing" in line:
-        return [line["contestant"], "–", line["missing"], *[""] * 5]
+        return [line["contestant"], "–", *[""] * 5]
     ratio = lambda name, digits=2: "" if line.get(name) is None else f"{line[name]:.{digits}f}"  # noqa: E731
     return [
         line["contestant"],
         milliseconds(line["median"]),
-        f"{milliseconds(line['lower'])}–{milliseconds(line['upper'])}",
+        f"{50 * (line['upper'] - line['lower']) / line['median']:.0f}",
         ratio("to_ensemble"),
         ratio("to_bare"),
-        f"{line['gflops']:.1f}",
         "" if line["share"] is None else f"{100 * line['share']:.0f}",
         ratio("to_rival", 1),
     ]
@@ -95,8 +95,8 @@ def milliseconds(seconds: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
 
 
-def _goals(records: Sequence[dict[str, Any]]) -> list[str]:
-    """What was aimed at, and by how much it is met or missed."""
+def _remarks(records: Sequence[dict[str, Any]]) -> list[str]:
+    """What was aimed at, by how much it is met or missed, and what could not be compared."""
     found = {line["contestant"]: line for line in records}
     notes = []
     for (name, ratio), goal in GOALS.items():
@@ -104,6 +104,7 @@ def _goals(records: Sequence[dict[str, Any]]) -> list[str]:
         if value is not None:
             verdict = "met" if value <= goal else f"missed by {100 * (value / goal - 1):.0f} %"
             notes.append(f"{name} takes {value:.2f} × {WORDS[ratio]}, goal {goal}: {verdict}")
+    notes.extend(f"{line['contestant']}: {line['missing']}" for line in records if "missing" in line)
     slower = [line for line in records if line["kind"] == PEER and (line.get("to_rival") or 1) < 1]
     notes.extend(f"{line['contestant']} is faster than we are" for line in slower)
     return notes
