@@ -55,8 +55,8 @@ def view(rows: Sequence[Row]) -> View:
         title=f"{setting['name']}: {setting['n']} networks {shape}, {setting['batch']}+{setting['extra']} points",
         explanation=(
             "ms: median of a step; ± %: half the distance of its quartiles",
-            "× ens., × bare: over the plain ensemble, over the fastest bare pass; % peak: the pass's share of the matmul",
-            "peak; × ours: how much longer a peer takes than we do",
+            "× ens., × bare: over the plain ensemble, over the fastest bare pass",
+            "% peak: the pass's share of the matmul peak; × ours: how much longer a peer takes than we do",
         ),
         columns=("step", "ms", "± %", "× ens.", "× bare", "% peak", "× ours"),
         lines=[_cells(line) for line in records],
