@@ -145,7 +145,7 @@ def _measure(setting: Setting) -> dict[str, int]:
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     jax.block_until_ready(go(begin(key), rows))
     peak = _status("VmHWM")
-    plan = go.memory_analysis()
+    plan: Any = go.memory_analysis()
     planned = plan.argument_size_in_bytes + plan.output_size_in_bytes + plan.temp_size_in_bytes
     return {"growth": peak - before, "planned": planned, "peak": max(peak, compiling)}
 

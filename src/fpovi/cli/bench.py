@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from fpovi.bench.contestants import QUICK, SWEPT, chosen
+from fpovi.bench.contestants import QUICK, SWEPT, Contestant, chosen
 from fpovi.bench.figures import comparison, growth
 from fpovi.bench.machine import busy, facts, single_core_peak
 from fpovi.bench.memory import measured as memory_row
 from fpovi.bench.memory import settings as memory_settings
 from fpovi.bench.memory import view as memory_view
 from fpovi.bench.results import measure
-from fpovi.bench.settings import SETTINGS, SWEEPS, swept
+from fpovi.bench.settings import SETTINGS, SWEEPS, Setting, swept
 from fpovi.bench.tables import view
 from fpovi.cli.failure import one_line_errors, say
 from fpovi.cli.options import AsJson
@@ -52,18 +52,8 @@ def bench(
         shapes = [lookup(SETTINGS, name, "settings") for name in settings or (["boston"] if sweep else SETTINGS)]
         shapes = [each for shape in shapes for each in swept(shape, sweep)] if sweep else shapes
         takes_part = chosen(contestants or (SWEPT if sweep else QUICK if quick else ("*",)))
-        machine = facts()
-        if warning := busy(machine):
-            say(warning)
-        machine["single_core_gflops"] = single_core_peak()
-        store, rows = Store(out / "bench.jsonl"), []
-        with progress_bar(quiet=as_json) as bar:
-            for shape in shapes:
-                task = bar.add_task(shape.name, total=len(takes_part) * (ROUNDS[preset] + 1), note="")
-                watch = lambda name, task=task: bar.update(task, advance=1, note=name)  # noqa: E731
-                found = measure(shape, takes_part, machine, ROUNDS[preset], preset, watch=watch)
-                _keep(store, found)
-                rows += found
+        store = Store(out / "bench.jsonl")
+        rows = _time(shapes, takes_part, store, preset, quiet=as_json)
         drawing = growth(rows, sweep) if sweep else comparison(rows)
         paths = [store.path, *save(drawing, out / (f"bench-{sweep}" if sweep else "bench"))]
         if as_json:
@@ -74,6 +64,22 @@ def bench(
             show_view(view(shown), paths if number == len(shapes) - 1 else [])
 
 
+def _time(shapes: list[Setting], takes_part: list[Contestant], store: Store, preset: str, quiet: bool) -> list[Row]:
+    machine = facts()
+    if warning := busy(machine):
+        say(warning)
+    machine["single_core_gflops"] = single_core_peak()
+    rows = []
+    with progress_bar(quiet) as bar:
+        for shape in shapes:
+            task = bar.add_task(shape.name, total=len(takes_part) * (ROUNDS[preset] + 1), note="")
+            watch = lambda name, task=task: bar.update(task, advance=1, note=name)  # noqa: E731
+            found = measure(shape, takes_part, machine, ROUNDS[preset], preset, watch=watch)
+            _keep(store, found)
+            rows += found
+    return rows
+
+
 def _memory(quick: bool, out: Path, as_json: bool) -> None:
     store, shapes = Store(out / "bench-memory.jsonl"), memory_settings(quick)
     rows = []
@@ -82,8 +88,8 @@ def _memory(quick: bool, out: Path, as_json: bool) -> None:
         for shape in shapes:
             bar.update(task, note=shape.name)
             rows.append(memory_row(shape, facts(), "quick" if quick else "full"))
+            _keep(store, rows[-1:])
             bar.advance(task)
-    _keep(store, rows)
     shown = memory_view(rows)
     if as_json:
         typer.echo(json.dumps({"rows": [asdict(row) for row in rows], "table": shown.records}))
