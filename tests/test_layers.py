@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1] / "src" / PACKAGE
 # Top to bottom. A room is a module or a package directly under fpovi.
 FLOORS = [
     {"cli"},
-    {"experiments"},
+    {"experiments", "bench"},
     {"bandits", "robustness", "baselines", "data", "report"},
     {"estimators"},
     {"preprocessing", "persistence", "progress", "diagnostics", "calibration", "plots"},

@@ -29,6 +29,10 @@ COMMANDS = {
         "reproduce",
         "Run an experiment, show its table and write its figure. What is finished is not run again.",
     ),
+    "bench": (
+        "bench",
+        "Time a step of every flow and prior against a plain ensemble, the bare pass, the matmul peak and other libraries.",
+    ),
     "data": ("data", "Data sets of the experiments: list, fetch, verify."),
 }
 

@@ -70,10 +70,11 @@ def reproduce(
         if as_json:
             typer.echo(json.dumps({"table": view.records, "rows": [asdict(row.cell) for row in rows]}))
         else:
-            _show(view, [store.path, *figures])
+            show_view(view, [store.path, *figures])
 
 
-def _show(view: View, paths: list[Path]) -> None:
+def show_view(view: View, paths: list[Path]) -> None:
+    """A table on the terminal, and what was written."""
     console = Console()
     console.print(view.title, style="bold")
     for line in view.explanation:

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine a time was measured on, and the most that it can do."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fpovi.bench.repeated import Run, repeated
+from fpovi.bench.settings import Setting
+
+MATMUL_SIZES = (1024, 2048)
+BUSY = 0.25  # load average per core above which others are at work
+LIBRARIES = ("fpovi", "jax", "jaxlib", "optax", "blackjax", "numpyro", "pyro-ppl", "torch")
+
+
+def facts() -> dict[str, Any]:
+    """What a time depends on besides the code."""
+    return {
+        "cpu": _cpu(),
+        "cores": cores(),
+        "device": jax.devices()[0].device_kind,
+        "system": f"{platform.system()} {platform.release()}",
+        "load": round(os.getloadavg()[0], 2),
+        "versions": {"python": platform.python_version(), **_versions()},
+    }
+
+
+def busy(machine: dict[str, Any]) -> str | None:
+    """A warning, where the load average says that others are at work."""
+    if machine["load"] <= BUSY * machine["cores"]:
+        return None
+    return (
+        f"the load average was {machine['load']} on {machine['cores']} core(s) before the start: other work is "
+        "running, so times are too long and ratios uncertain"
+    )
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def matmul(size: int, setting: Setting | None = None) -> Run:
+    """Products of two square matrices in float32, one after the other: what the machine's peak is taken from."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=(size, size)).astype(np.float32) / size**0.5 for _ in range(2))
+    return repeated(lambda i, a, b: a @ b, a, b)
+
+
+def matmul_flops(size: int) -> int:
+    """Of one product.
+
+    >>> matmul_flops(2)
+    16
+    """
+    return 2 * size**3
+
+
+def single_core_peak() -> float | None:
+    """GFLOP/s of the best product on one core, measured in a process that has no other; None where that cannot be."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    command = [sys.executable, "-m", "fpovi.bench.machine"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout))
+
+
+def _peak(seconds: float = 0.2, samples: int = 5) -> float:
+    rates = []
+    for size in MATMUL_SIZES:
+        run = matmul(size)
+        run(1)
+        for _ in range(samples):
+            started, products = time.perf_counter(), 0
+            while time.perf_counter() - started < seconds:
+                run(1)
+                products += 1
+            rates.append(products * matmul_flops(size) / (time.perf_counter() - started) / 1e9)
+    return float(np.max(rates))
+
+
+if __name__ == "__main__":
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before the first product makes threads
+    sys.stdout.write(json.dumps(_peak()))

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""How much memory a step needs, each setting in a process of its own, and the model that explains it.
+
+.. math:: \text{floats} = c_0 + c_1\, n p + c_2\, n B w + c_3\, n^2
+
+with p weights and w units (hidden and output) in each of n networks, seen at B points: the particles and the
+optimiser's memory of them, the activations that wait for the way back, and the matrix of distances. No term has n·B·p,
+which a Jacobian would.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.optimize import nnls
+
+from fpovi.bench.ours import function_algorithm
+from fpovi.bench.settings import SETTINGS, Setting, problem, swept
+from fpovi.experiments.store import Cell, Row, versions
+from fpovi.experiments.view import View
+from fpovi.types import Batch, State
+
+METHOD, STEPS = ("svgd", "nngp"), 3
+BROAD = Setting("400,000 weights", (100, 4000, 1), batch=10, extra=10)
+LARGE = Setting("5 million weights", (784, 2100, 1600, 10), batch=100, extra=0, prior_points=4, classes=True)
+TERMS = ("weights (n·p)", "activations (n·B·w)", "pairs (n²)", "constant")
+FLOAT = 4  # bytes
+
+
+def settings(quick: bool = False) -> list[Setting]:
+    """The sweeps at the shape of boston, and twenty networks in which weights are most of it."""
+    base = SETTINGS["boston"]
+    if quick:
+        return [
+            *swept(base, "n", (5, 100, 1000)),
+            *swept(base, "batch", (1000,)),
+            *swept(base, "width", (1600,)),
+            BROAD,
+        ]
+    return [each for axis in ("n", "batch", "width") for each in swept(base, axis)] + [BROAD, LARGE]
+
+
+def terms(setting: Setting) -> list[int]:
+    """What the coefficients of the model multiply.
+
+    >>> terms(Setting("tiny", (3, 5, 1), batch=7, extra=0, n=2))  # 26 weights, 6 units
+    [52, 84, 4, 1]
+    """
+    n, units = setting.n, sum(setting.sizes[1:])
+    return [n * setting.num_weights, n * setting.points * units, n * n, 1]
+
+
+def measured(setting: Setting, machine: dict[str, Any], preset: str = "full") -> Row:
+    """The row of a setting."""
+    started = time.perf_counter()
+    found = footprint(setting) | {"setting": setting._asdict(), "machine": machine}
+    cell = Cell("bench-memory", "function:" + ":".join(METHOD), setting.name, preset=preset)
+    return Row(cell, found, round(time.perf_counter() - started, 3), versions())
+
+
+def footprint(setting: Setting) -> dict[str, int]:
+    """Bytes: ``growth`` from before the particles exist to the peak of three steps, ``peak`` of the whole process.
+
+    ``planned`` is the compiler's own figure for the step: arguments, results and what it needs in between.
+    """
+    if not Path("/proc/self/clear_refs").exists():
+        raise ValueError("memory is measured by what /proc says, which this system does not have")
+    command = [sys.executable, "-m", "fpovi.bench.memory", json.dumps(setting)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(f"{setting.name} failed with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+def fit(rows: Sequence[Row]) -> dict[str, float]:
+    """The coefficients of the model, none negative, with the least relative errors."""
+    growth = np.asarray([row.metrics["growth"] for row in rows]) / FLOAT
+    design = np.asarray([terms(_setting(row)) for row in rows], float)
+    coefficients, _ = nnls(design / growth[:, None], np.ones(len(rows)))
+    return dict(zip(TERMS, map(float, coefficients), strict=True))
+
+
+def predicted(row: Row, coefficients: dict[str, float]) -> float:
+    """Bytes, by the model."""
+    return FLOAT * float(np.dot(terms(_setting(row)), list(coefficients.values())))
+
+
+def view(rows: Sequence[Row]) -> View:
+    """Measured beside the model."""
+    found = fit(rows)
+    records = [
+        {
+            "setting": row.cell.dataset,
+            **{name: row.metrics[name] for name in ("growth", "planned", "peak")},
+            "model": predicted(row, found),
+        }
+        for row in rows
+    ]
+    megabytes = lambda size: f"{size / 1e6:.1f}" if size < 1e8 else f"{size / 1e6:.0f}"  # noqa: E731
+    fields = ("growth", "model", "planned", "peak")
+    return View(
+        title="Memory of a step of f-SVGD",
+        explanation=(
+            "growth: of the resident memory, from before the particles to the peak; model: the fit to it below",
+            "planned: the compiler's figure; peak: of the whole process, with Python, JAX and its compiler (MB)",
+        ),
+        columns=("setting", *fields),
+        lines=[[str(line["setting"]), *(megabytes(line[field]) for field in fields)] for line in records],
+        notes=("floats = " + " + ".join(f"{value:.3g} {name}" for name, value in found.items()),),
+        records=records,
+    )
+
+
+def _setting(row: Row) -> Setting:
+    fields = row.metrics["setting"]
+    return Setting(**fields | {"sizes": tuple(fields["sizes"])})
+
+
+def _status(field: str) -> int:
+    """Of /proc/self/status, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
+
+
+def _measure(setting: Setting) -> dict[str, int]:
+    """In a process of its own: compile everything, then look at the memory, then run."""
+    algorithm, rows = function_algorithm(*METHOD, setting), problem(setting).labelled
+    key = jax.random.key(0)
+
+    def steps(state: State, rows: Batch) -> State:
+        one = lambda i, state: algorithm.step(jax.random.fold_in(key, i), state, rows)[0]  # noqa: E731
+        return jax.lax.fori_loop(0, STEPS, one, state)
+
+    begin = jax.jit(lambda key: algorithm.init(key, setting.n)).lower(key).compile()
+    go = jax.jit(steps).lower(jax.eval_shape(lambda: algorithm.init(key, setting.n)), rows).compile()
+    compiling = _status("VmHWM")
+    before = _status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    jax.block_until_ready(go(begin(key), rows))
+    peak = _status("VmHWM")
+    plan: Any = go.memory_analysis()
+    planned = plan.argument_size_in_bytes + plan.output_size_in_bytes + plan.temp_size_in_bytes
+    return {"growth": peak - before, "planned": planned, "peak": max(peak, compiling)}
+
+
+if __name__ == "__main__":
+    name, sizes, *rest = json.loads(sys.argv[1])
+    sys.stdout.write(json.dumps(_measure(Setting(name, tuple(sizes), *rest))))

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is timed: shapes. The data are drawn, as nothing but their shape matters to the clock."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from fpovi.batches import make_batch
+from fpovi.likelihoods import categorical, gaussian
+from fpovi.networks import mlp
+from fpovi.types import Batch, Likelihood, Network, lookup
+
+
+class Setting(NamedTuple):
+    """A network, the rows of a step and the number of particles.
+
+    ``batch`` rows are labelled and ``extra`` ones drawn around them; ``prior_points`` of both feel the prior.
+    """
+
+    name: str
+    sizes: tuple[int, ...]
+    batch: int
+    extra: int
+    n: int = 20
+    prior_points: int = 16
+    classes: bool = False
+
+    @property
+    def points(self) -> int:
+        """All rows of a step, B."""
+        return self.batch + self.extra
+
+    @property
+    def num_weights(self) -> int:
+        """Of one network.
+
+        >>> SETTINGS["boston"].num_weights  # 13·50 + 50, 50 + 1
+        751
+        """
+        return sum(n_in * n_out + n_out for n_in, n_out in pairwise(self.sizes))
+
+    @property
+    def pass_flops(self) -> int:
+        r"""Multiplications and additions of the matrix products in one forward and backward pass of all particles.
+
+        .. math:: nB\,\Big(2\sum_l i_l o_l + 2\sum_l i_l o_l + 2\sum_{l>0} i_l o_l\Big)
+
+        for the outputs, the gradients of the weights, and those of the layers' inputs, which the first does not need.
+
+        >>> Setting("tiny", (3, 5, 1), batch=7, extra=0, n=1).pass_flops  # 7·(2·20 + 2·20 + 2·5)
+        630
+        """
+        products = [n_in * n_out for n_in, n_out in pairwise(self.sizes)]
+        return self.n * self.points * (4 * sum(products) + 2 * sum(products[1:]))
+
+
+SETTINGS = {
+    setting.name: setting
+    for setting in (
+        Setting("boston", (13, 50, 1), batch=100, extra=100),
+        Setting("kin8nm", (8, 50, 1), batch=1000, extra=100),
+        Setting("protein", (9, 100, 1), batch=1000, extra=100),
+        Setting("wide", (784, 400, 400, 10), batch=100, extra=0, prior_points=4, classes=True),
+    )
+}
+SWEEPS: dict[str, tuple[int, ...]] = {
+    "n": (1, 5, 20, 100, 1000),
+    "batch": (10, 100, 1000, 10_000),
+    "width": (10, 50, 100, 400, 1600),
+}
+
+
+def swept(setting: Setting, axis: str, values: Sequence[int] = ()) -> list[Setting]:
+    """``setting`` with one thing varied: the particles ``n``, the labelled rows ``batch``, or all hidden ``width``.
+
+    >>> [setting.name for setting in swept(SETTINGS["boston"], "n", (1, 5))]
+    ['boston n=1', 'boston n=5']
+    """
+    values = values or lookup(SWEEPS, axis, "sweep")
+    return [_varied(setting, axis, value)._replace(name=f"{setting.name} {axis}={value}") for value in values]
+
+
+def _varied(setting: Setting, axis: str, value: int) -> Setting:
+    if axis == "width":
+        inputs, *hidden, outputs = setting.sizes
+        return setting._replace(sizes=(inputs, *(value for _ in hidden), outputs))
+    return setting._replace(n=value) if axis == "n" else setting._replace(batch=value)
+
+
+class Problem(NamedTuple):
+    """The parts of a model at the shapes of a setting; ``labelled`` has B' rows, ``everywhere`` all B with targets."""
+
+    network: Network
+    likelihood: Likelihood
+    labelled: Batch
+    everywhere: Batch
+
+
+def problem(setting: Setting) -> Problem:
+    """The same for equal settings."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(setting.points, setting.sizes[0])).astype(np.float32)
+    if setting.classes:
+        y = rng.integers(setting.sizes[-1], size=(setting.points, 1)).astype(np.int32)
+    else:
+        y = rng.normal(size=(setting.points, setting.sizes[-1])).astype(np.float32)
+    rows, first = make_batch(x, y), make_batch(x[: setting.batch], y[: setting.batch])
+    return Problem(
+        network=mlp(setting.sizes),
+        likelihood=categorical() if setting.classes else gaussian(),
+        labelled=first,
+        everywhere=rows,
+    )

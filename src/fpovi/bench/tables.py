@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a bench, made from its rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fpovi.bench.contestants import BARE, MATMUL, PEER
+from fpovi.experiments.store import Row
+from fpovi.experiments.view import View
+
+GOALS = {
+    ("function:svgd:nngp", "to_ensemble"): 1.15,
+    ("function:svgd:moment_matched", "to_ensemble"): 1.3,
+    ("function:svgd:nngp", "to_bare"): 1.3,
+}
+WORDS = {"to_ensemble": "the ensemble", "to_bare": "the fastest bare pass"}
+
+
+def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """A line for each row of one setting, with its ratios to the others of the same run.
+
+    ``to_ensemble`` and ``to_bare`` are medians over the median of the plain ensemble and of the fastest bare pass,
+    ``to_rival`` how many times longer than ours a peer takes, ``share`` the pass's share of the fastest product.
+    """
+    median = {row.cell.method: row.metrics["median"] for row in rows if "median" in row.metrics}
+    kinds = {row.cell.method: row.metrics["kind"] for row in rows}
+    bare = min((median[name] for name in median if kinds[name] == BARE), default=None)
+    peak = max((row.metrics["gflops"] for row in rows if row.metrics["kind"] == MATMUL), default=None)
+    return [_line(row, median, bare, peak) for row in rows]
+
+
+def _line(row: Row, median: dict[str, float], bare: float | None, peak: float | None) -> dict[str, Any]:
+    metrics, name = row.metrics, row.cell.method
+    line: dict[str, Any] = {"setting": row.cell.dataset, "contestant": name, "kind": metrics["kind"]}
+    if "missing" in metrics:
+        return line | {"missing": metrics["missing"]}
+    line |= {field: metrics[field] for field in ("median", "lower", "upper", "minimum", "gflops")}
+    line["share"] = metrics["gflops"] / peak if peak else None
+    if metrics["kind"] != MATMUL:
+        line["to_ensemble"] = metrics["median"] / median["ensemble"] if "ensemble" in median else None
+        line["to_bare"] = metrics["median"] / bare if bare else None
+        rival = metrics["rival"]
+        line["to_rival"] = metrics["median"] / median[rival] if rival in median else None
+    return line
+
+
+def view(rows: Sequence[Row]) -> View:
+    """The table of one setting, the fastest bare pass and the ensemble in bold."""
+    records = table(rows)
+    timed = [line for line in records if "missing" not in line]
+    bare = min((line["median"] for line in timed if line["kind"] == BARE), default=None)
+    setting, machine = rows[0].metrics["setting"], rows[0].metrics["machine"]
+    shape = "-".join(map(str, setting["sizes"]))
+    return View(
+        title=f"{setting['name']}: {setting['n']} networks {shape}, {setting['batch']}+{setting['extra']} points",
+        explanation=(
+            "ms: median of a step; ± %: half the distance of its quartiles",
+            "× ens., × bare: over the plain ensemble, over the fastest bare pass",
+            "% peak: the pass's share of the matmul peak; × ours: how much longer a peer takes than we do",
+        ),
+        columns=("step", "ms", "± %", "× ens.", "× bare", "% peak", "× ours"),
+        lines=[_cells(line) for line in records],
+        bold=frozenset(
+            number
+            for number, line in enumerate(records)
+            if line["contestant"] == "ensemble" or (line["kind"] == BARE and line.get("median") == bare)
+        ),
+        notes=(*_remarks(records), _about(machine)),
+        records=records,
+    )
+
+
+def _cells(line: dict[str, Any]) -> list[str]:
+    if "missing" in line:
+        return [line["contestant"], "–", *[""] * 5]
+    ratio = lambda name, digits=2: "" if line.get(name) is None else f"{line[name]:.{digits}f}"  # noqa: E731
+    return [
+        line["contestant"],
+        milliseconds(line["median"]),
+        f"{50 * (line['upper'] - line['lower']) / line['median']:.0f}",
+        ratio("to_ensemble"),
+        ratio("to_bare"),
+        "" if line["share"] is None else f"{100 * line['share']:.0f}",
+        ratio("to_rival", 1),
+    ]
+
+
+def milliseconds(seconds: float) -> str:
+    """Three digits.
+
+    >>> milliseconds(0.00012345), milliseconds(1.5)
+    ('0.123', '1500')
+    """
+    value = 1e3 * seconds
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
+
+
+def _remarks(records: Sequence[dict[str, Any]]) -> list[str]:
+    """What was aimed at, by how much it is met or missed, and what could not be compared."""
+    found = {line["contestant"]: line for line in records}
+    notes = []
+    for (name, ratio), goal in GOALS.items():
+        value = found.get(name, {}).get(ratio)
+        if value is not None:
+            verdict = "met" if value <= goal else f"missed by {100 * (value / goal - 1):.0f} %"
+            notes.append(f"{name} takes {value:.2f} × {WORDS[ratio]}, goal {goal}: {verdict}")
+    notes.extend(f"{line['contestant']}: {line['missing']}" for line in records if "missing" in line)
+    slower = [line for line in records if line["kind"] == PEER and (line.get("to_rival") or 1) < 1]
+    notes.extend(f"{line['contestant']} is faster than we are" for line in slower)
+    return notes
+
+
+def _about(machine: dict[str, Any]) -> str:
+    one = machine.get("single_core_gflops")
+    peak = f", {one:.0f} GFLOP/s on one core" if one else ""
+    return f"{machine['cores']} core(s) of {machine['cpu']}{peak}; load average {machine['load']} before the start"

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fpovi bench``: how fast a step is here, beside everything it should be compared with."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fpovi.bench.contestants import QUICK, SWEPT, Contestant, chosen
+from fpovi.bench.figures import comparison, growth
+from fpovi.bench.machine import busy, facts, single_core_peak
+from fpovi.bench.memory import measured as memory_row
+from fpovi.bench.memory import settings as memory_settings
+from fpovi.bench.memory import view as memory_view
+from fpovi.bench.results import measure
+from fpovi.bench.settings import SETTINGS, SWEEPS, Setting, swept
+from fpovi.bench.tables import view
+from fpovi.cli.failure import one_line_errors, say
+from fpovi.cli.options import AsJson
+from fpovi.cli.reproduce import show_view
+from fpovi.experiments.store import Row, Store
+from fpovi.plots import save
+from fpovi.progress import progress_bar
+from fpovi.types import lookup
+
+ROUNDS = {"full": 15, "quick": 5}
+Names = Annotated[list[str] | None, typer.Option(help="Only these; may be given several times.")]
+
+
+def bench(
+    settings: Names = None,
+    contestants: Annotated[
+        list[str] | None, typer.Option(help="Only these and the references; * stands for anything.")
+    ] = None,
+    sweep: Annotated[str | None, typer.Option(help=f"Vary one thing: {', '.join(SWEEPS)}.")] = None,
+    memory: Annotated[bool, typer.Option("--memory", help="Measure memory instead of time.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer contestants, rounds and sizes.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")] = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Time a step of every flow and prior against a plain ensemble, the bare pass, the matmul peak and other libraries.
+
+    Contestants take turns, and medians are reported with their quartiles. Run it on a machine that does nothing else.
+    """
+    with one_line_errors():
+        if memory:
+            _memory(quick, out, as_json)
+            return
+        preset = "quick" if quick else "full"
+        shapes = [lookup(SETTINGS, name, "settings") for name in settings or (["boston"] if sweep else SETTINGS)]
+        shapes = [each for shape in shapes for each in swept(shape, sweep)] if sweep else shapes
+        takes_part = chosen(contestants or (SWEPT if sweep else QUICK if quick else ("*",)))
+        store = Store(out / "bench.jsonl")
+        rows = _time(shapes, takes_part, store, preset, quiet=as_json)
+        drawing = growth(rows, sweep) if sweep else comparison(rows)
+        paths = [store.path, *save(drawing, out / (f"bench-{sweep}" if sweep else "bench"))]
+        if as_json:
+            typer.echo(json.dumps({"rows": [asdict(row) for row in rows]}))
+            return
+        for number, shape in enumerate(shapes):
+            shown = [row for row in rows if row.cell.dataset == shape.name]
+            show_view(view(shown), paths if number == len(shapes) - 1 else [])
+
+
+def _time(shapes: list[Setting], takes_part: list[Contestant], store: Store, preset: str, quiet: bool) -> list[Row]:
+    machine = facts()
+    if warning := busy(machine):
+        say(warning)
+    machine["single_core_gflops"] = single_core_peak()
+    rows = []
+    with progress_bar(quiet) as bar:
+        for shape in shapes:
+            task = bar.add_task(shape.name, total=len(takes_part) * (ROUNDS[preset] + 1), note="")
+            watch = lambda name, task=task: bar.update(task, advance=1, note=name)  # noqa: E731
+            found = measure(shape, takes_part, machine, ROUNDS[preset], preset, watch=watch)
+            _keep(store, found)
+            rows += found
+    return rows
+
+
+def _memory(quick: bool, out: Path, as_json: bool) -> None:
+    store, shapes = Store(out / "bench-memory.jsonl"), memory_settings(quick)
+    rows = []
+    with progress_bar(quiet=as_json) as bar:
+        task = bar.add_task("memory", total=len(shapes), note="")
+        for shape in shapes:
+            bar.update(task, note=shape.name)
+            rows.append(memory_row(shape, facts(), "quick" if quick else "full"))
+            _keep(store, rows[-1:])
+            bar.advance(task)
+    shown = memory_view(rows)
+    if as_json:
+        typer.echo(json.dumps({"rows": [asdict(row) for row in rows], "table": shown.records}))
+    else:
+        show_view(shown, [store.path])
+
+
+def _keep(store: Store, rows: list[Row]) -> None:
+    """In the place of what was measured earlier."""
+    store.drop(row.cell for row in rows)
+    for row in rows:
+        store.append(row)

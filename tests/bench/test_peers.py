@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other libraries are timed on the same computation: their numbers are ours."""
+
+import sys
+from functools import partial
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from fpovi.bench import peers
+from fpovi.bench.ours import PRIOR_DRAWS
+from fpovi.bench.repeated import UnavailableError
+from fpovi.bench.settings import Setting, problem
+from fpovi.flows import ensemble, svgd
+from fpovi.inference import weight_space
+from fpovi.kernels import rbf
+from fpovi.priors import moment_matched
+from fpovi.updates import noise_direction, weighted_log_likelihood
+
+pytestmark = pytest.mark.usefixtures("loose_dtypes")
+TINY = Setting("tiny", (3, 8, 1), batch=12, extra=8, n=5, prior_points=6)
+CLASSES = Setting("classes", (3, 8, 4), batch=12, extra=0, n=5, prior_points=2, classes=True)
+both = pytest.mark.parametrize("setting", [TINY, CLASSES], ids=lambda setting: setting.name)
+
+
+def moved(setting, flow, kernel):
+    """One plain ascent step of the library's weight space, with rate 1e-3."""
+    parts = problem(setting)
+    algorithm = weight_space(parts.network, parts.likelihood, flow=flow, kernel=kernel, optimiser=optax.sgd(1e-3))
+    state = jax.jit(algorithm.init, static_argnums=1)(jax.random.key(0), setting.n)
+    state, _ = jax.jit(algorithm.step)(jax.random.key(1), state, parts.everywhere)
+    return state.particles, state.params
+
+
+def agree(a, b, tolerance=1e-5):
+    """Float32 sums of some hundred terms, in another order."""
+    return all(
+        np.allclose(x, y, rtol=tolerance, atol=tolerance)
+        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    )
+
+
+@both
+def test_the_common_density_is_that_of_weight_space(setting):
+    parts = problem(setting)
+    start = peers.starting_particles(parts, setting.n)
+    one = jax.grad(partial(peers.log_posterior, parts))
+    slope = jax.jit(jax.vmap(one, in_axes=(0, None)))(start, parts.everywhere)
+    climbed = jax.tree.map(lambda a, g: a + 1e-3 * g, start, slope)
+    assert agree(climbed, moved(setting, ensemble, None))
+
+
+@both
+def test_blackjax_takes_our_step(setting):
+    """With the kernel held fixed, exp(−d²/c) with c = 2ℓ²: its median leaves out the diagonal."""
+    parts = problem(setting)
+    algorithm = blackjax.svgd(jax.grad(partial(peers.log_posterior, parts)), optax.sgd(1e-3))
+    state = algorithm.init(peers.starting_particles(parts, setting.n), {"length_scale": 2 * 1.5**2})
+    theirs = jax.jit(lambda state, rows: algorithm.step(state, rows=rows).particles)(state, parts.everywhere)
+    assert agree(theirs, moved(setting, svgd, rbf(1.5)))
+
+
+def unit_noise(setting, value):
+    """softplus⁻¹, where the likelihood has a noise."""
+    return () if setting.classes else jnp.log(jnp.expm1(value))
+
+
+def by_name(theta):
+    named = {f"weight_{i}": weight for i, weight in enumerate(theta.weights)}
+    return named | {f"bias_{i}": bias for i, bias in enumerate(theta.biases)}
+
+
+def our_density(setting, seed):
+    """Of one network with noise .7, as a density of σ itself, in which the models of the peers are written."""
+    parts = problem(setting)
+    theta, _ = parts.network.init(jax.random.key(seed))
+    params = unit_noise(setting, 0.7)
+    density = jax.jit(partial(peers.log_posterior, parts))((theta, params), parts.everywhere)
+    return theta, density - parts.likelihood.log_jacobian(params)
+
+
+@both
+def test_numpyro_has_the_same_density(setting):
+    numpyro = pytest.importorskip("numpyro", reason="numpyro is not installed")
+    rows = problem(setting).everywhere
+    theta, density = our_density(setting, 2)
+    values = by_name(theta) | ({} if setting.classes else {"noise": jnp.asarray(0.7)})
+    found, _ = numpyro.infer.util.log_density(partial(peers.numpyro_model, setting), (rows.x, rows.y), {}, values)
+    assert np.isclose(found, density, rtol=1e-5)
+
+
+@both
+def test_pyro_has_the_same_density(setting):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    pyro = pytest.importorskip("pyro", reason="pyro-ppl is not installed")
+    theta, density = our_density(setting, 3)
+    rows = problem(setting).everywhere
+    x, y = (torch.from_numpy(np.array(a)) for a in (rows.x, rows.y))
+    values = {name: torch.from_numpy(np.array(value)) for name, value in by_name(theta).items()}
+    values |= {} if setting.classes else {"noise": torch.tensor(0.7)}
+    conditioned = pyro.poutine.condition(partial(peers.pyro_model, setting), values)
+    found = pyro.poutine.trace(conditioned).get_trace(x, y).log_prob_sum()
+    assert np.isclose(float(found), density, rtol=1e-5)
+
+
+def test_torch_moves_functions_and_noises_as_we_do():
+    """One velocity on the same values, points and prior draws, to float32 and an eigenvalue floor of 1e-3."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from fpovi.bench import torch_step
+
+    parts, key = problem(TINY), jax.random.key(5)
+    likelihood, rows = parts.likelihood, parts.labelled
+    f, x = 0.3 * jax.random.normal(key, (TINY.n, TINY.points, 1)), parts.everywhere.x
+    params = jnp.log(jnp.expm1(jnp.full(TINY.n, 0.5)))
+    chosen = np.asarray([0, 5, 7, 13, 15, 19])
+
+    @jax.jit
+    def move(f, params):
+        by = jax.grad(weighted_log_likelihood, argnums=(1, 2), has_aux=True)
+        (noise_score, score), _ = by(likelihood, params, f, rows)
+        felt = moment_matched(parts.network, PRIOR_DRAWS).score(key, f[:, chosen], x[chosen])
+        velocity = svgd(f[..., 0], score.at[:, chosen].add(felt)[..., 0], rbf())
+        return velocity, noise_direction(likelihood, noise_score, params)
+
+    ours, our_noise_velocity = move(f, params)
+
+    draws = jax.vmap(lambda key: parts.network.sample_prior(jax.random.split(key)[0]))(
+        jax.random.split(key, PRIOR_DRAWS)
+    )
+    tensor = lambda array: torch.from_numpy(np.array(array))  # noqa: E731
+    layers = [(tensor(w), tensor(b)) for w, b in zip(draws.weights, draws.biases, strict=True)]
+    theirs = torch_step.TorchFunctionSVGD(TINY, rows)
+    velocity, noise_velocity = torch.no_grad()(theirs.velocities)(tensor(f), tensor(x), tensor(chosen), layers)
+    scale = np.abs(ours).max()
+    assert np.allclose(velocity[..., 0].numpy() / scale, ours / scale, atol=1e-4)
+    assert np.allclose(noise_velocity.numpy(), our_noise_velocity, rtol=1e-4)
+
+
+def test_torch_draws_networks_from_our_prior_and_evaluates_them_as_we_do():
+    """Moments of 4,000 draws to three standard errors; outputs to float32."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from fpovi.bench import torch_step
+
+    torch.manual_seed(0)
+    drawn = torch_step.prior_networks(TINY.sizes, 4000)
+    for (weight, bias), n_in in zip(drawn, TINY.sizes[:-1], strict=True):
+        assert float(weight.std()) == pytest.approx(n_in**-0.5, rel=3 / (2 * weight.numel()) ** 0.5)
+        assert float(bias.std()) == pytest.approx(1, rel=3 / (2 * bias.numel()) ** 0.5)
+    parts = problem(TINY)
+    theta, _ = peers.starting_particles(parts, 2)
+    ours = jax.vmap(lambda theta: parts.network.apply(theta, (), parts.labelled.x, True)[0])(theta)
+    tensor = lambda array: torch.from_numpy(np.array(array))  # noqa: E731
+    layers = [(tensor(w), tensor(b)) for w, b in zip(theta.weights, theta.biases, strict=True)]
+    for outputs in (torch_step.outputs, torch_step.outputs_to_compile):
+        assert np.allclose(outputs(layers, tensor(parts.labelled.x)), ours, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "prepare", "install"),
+    [
+        ("numpyro", peers.numpyro_stein_vi, "numpyro"),
+        ("pyro", peers.pyro_svgd, "pyro-ppl"),
+        ("torch", partial(peers.torch_f_svgd, compiled=False), "torch==2.13.0"),
+    ],
+)
+def test_a_missing_library_says_how_to_get_it(name, prepare, install, monkeypatch):
+    monkeypatch.setitem(sys.modules, name, None)
+    if name == "pyro":
+        monkeypatch.setitem(sys.modules, "torch", sys)  # PyTorch, which is asked for first, is there
+    with pytest.raises(UnavailableError, match=f"not installed: pip install {install}"):
+        prepare(TINY)
+
+
+def test_peers_need_two_particles():
+    with pytest.raises(UnavailableError, match="two particles"):
+        peers.blackjax_svgd(TINY._replace(n=1))
