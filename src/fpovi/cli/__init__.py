@@ -31,7 +31,7 @@ COMMANDS = {
     ),
     "bench": (
         "bench",
-        "Time a step of every flow and prior against a plain ensemble, the bare pass, the matmul peak and other libraries.",
+        "Time a step against a plain ensemble, the bare pass, the matmul peak and other libraries.",
     ),
     "data": ("data", "Data sets of the experiments: list, fetch, verify."),
 }

@@ -40,7 +40,7 @@ def bench(
     out: Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")] = Path("results"),
     as_json: AsJson = False,
 ) -> None:
-    """Time a step of every flow and prior against a plain ensemble, the bare pass, the matmul peak and other libraries.
+    """Time a step against a plain ensemble, the bare pass, the matmul peak and other libraries.
 
     Contestants take turns, and medians are reported with their quartiles. Run it on a machine that does nothing else.
     """
