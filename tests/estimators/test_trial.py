@@ -10,7 +10,7 @@ from scipy.stats import norm
 from fpovi import BNNRegressor
 from fpovi.estimators.base import PARTS
 from fpovi.estimators.fitting import Keys
-from fpovi.estimators.trial import LEAST_ROWS, NOISES, TRUST, _best_noise, tried_scales
+from fpovi.estimators.trial import LEAST_ROWS, NOISES, TRUST, _best_noise, _log_density, tried_scales
 from fpovi.estimators.wiring import wire
 from fpovi.networks import fan_in_scales
 
@@ -46,7 +46,7 @@ def test_the_best_noise_against_scipy(weight):
         return -np.sum(weight * np.log(densities)) + (log_noise - np.log(0.5)) ** 2 / (2 * TRUST**2)
 
     exact = minimize_scalar(loss, bounds=(-4, 0), method="bounded")
-    value, noise = _best_noise(f, y, weight, expected=0.5)
+    value, noise = _best_noise(_log_density(f, y, weight), expected=0.5)
     step = np.log(NOISES[1] / NOISES[0])
     assert abs(np.log(noise) - exact.x) <= 0.6 * step  # a grid: no closer than half its spacing
     assert -exact.fun >= value > -exact.fun - 0.5 * 600 * (0.6 * step) ** 2  # curvature 2 per row in log σ
@@ -58,7 +58,7 @@ def test_scales_that_predict_held_out_rows_win(order):
     candidates = [[flat, good][i] for i in order]
     found = tried_scales(MODEL, KEYS, spec_of(MODEL), candidates, waves(120))
     np.testing.assert_array_equal(found.input, good.input)
-    assert 0.05 < found.noise < 0.25  # .1 in truth; 18 held-out rows, and what 16 units have not learned
+    assert 0.05 < found.noise < 0.25  # .1 in truth; all rows held out once, and what 16 units have not learned
 
 
 def test_overfitting_is_seen():
@@ -66,7 +66,7 @@ def test_overfitting_is_seen():
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(60, 2)), rng.normal(size=(60, 1)), np.ones(60)
     found = tried_scales(MODEL, KEYS, spec_of(MODEL), [with_inputs(5.0, noise=0.05)], rows)
-    assert found.noise > 0.5  # 1 in truth; the prior around .05 and nine rows pull it down
+    assert found.noise > 0.5  # 1 in truth; the prior around .05 pulls it down
 
 
 @pytest.mark.parametrize(
