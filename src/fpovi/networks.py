@@ -105,8 +105,8 @@ def mlp(
         x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(theta.weights[0].dtype)
         theta = jax.tree.map(lambda leaf: leaf.astype(x.dtype), theta)  # the dtype follows the input
         theta = theta.scaled(*forward_scale) if unit_weights else theta
-        # Points along the last axis: over particles the first layer is then one product (n·h, d_x) × (d_x, B), and every
-        # elementwise pass runs along memory. On a CPU that is twice as fast as rows of points.
+        # Points along the last axis: over particles the first layer is then one product (n·h, d_x) × (d_x, B), and
+        # elementwise passes run along memory. On a CPU that is twice as fast as rows of points.
         hidden, outputs = [], (x * scales.input.astype(x.dtype)).T
         for layer, (weight, bias) in enumerate(zip(theta.weights, theta.biases, strict=True)):
             if layer > 0:
