@@ -38,7 +38,7 @@ format: $(DEV)  ## Repair style and format where that can be done by itself
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-readme: $(RUN)  ## Make the tables of the README anew from the rows in results/
+readme: $(RUN)  ## Make the tables of README and docs anew from the rows in results/
 	$(BIN)/python -m fpovi.experiments.readme
 
 clean:  ## Remove caches and build products

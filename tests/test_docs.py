@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fpovi.experiments.readme import render
+
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 
@@ -16,6 +18,12 @@ def test_code_runs(page, loose_dtypes, capsys):
     names = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
         exec(block, names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_tables_are_made_from_the_rows(page):
+    text = page.read_text()
+    assert render(text, DOCS.parent / "results") == text, "run `make readme`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

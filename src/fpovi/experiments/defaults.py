@@ -7,12 +7,11 @@ Nothing is tuned per set: every method gets the training rows of a standard spli
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from fpovi.baselines import normal
 from fpovi.calibration import evaluate
 from fpovi.data.uci import UCI, Split, load_uci, standard_split
 from fpovi.estimators import BNNRegressor
+from fpovi.experiments.comparison import SCORES, compare
 from fpovi.experiments.store import Cell, Row
 from fpovi.experiments.view import View
 from fpovi.likelihoods import gaussian
@@ -20,7 +19,7 @@ from fpovi.predictive import Predictive
 from fpovi.types import lookup
 
 Method = Callable[[int, Split], Predictive]
-METRICS = {"nll": "NLL", "crps": "CRPS", "rmse": "RMSE", "coverage_95": "95 % coverage"}
+SHOWN = {name: SCORES[name] for name in ("nll", "crps", "coverage_95", "rmse")}
 
 
 def _estimator(**settings: Any) -> Method:
@@ -74,32 +73,5 @@ def run_cell(cell: Cell) -> dict[str, Any]:
 
 
 def view(rows: Sequence[Row]) -> View:
-    """Mean over splits, a line per set and metric; the best in bold."""
-    methods = [name for name in METHODS if any(row.cell.method == name for row in rows)]
-    lines = []
-    records: list[dict[str, Any]] = []
-    for dataset in dict.fromkeys(row.cell.dataset for row in rows):
-        for metric, label in METRICS.items():
-            found = {
-                name: [row.metrics[metric] for row in rows if (row.cell.dataset, row.cell.method) == (dataset, name)]
-                for name in methods
-            }
-            means = {name: float(np.mean(values)) for name, values in found.items() if values}
-            best = min(means, key=lambda name: abs(means[name] - 0.95) if metric == "coverage_95" else means[name])
-            shown = [_cell_text(name, means, best) for name in methods]
-            lines.append([dataset if metric == "nll" else "", label, *shown])
-            records.append({"dataset": dataset, "metric": metric, **means, "splits": max(map(len, found.values()))})
-    return View(
-        title="The estimator as it comes, and what one would use instead",
-        explanation=("means over standard test splits; lower is better, coverage should be .95",),
-        columns=("set", "score", *(LABELS[name] for name in methods)),
-        lines=lines,
-        records=records,
-    )
-
-
-def _cell_text(name: str, means: dict[str, float], best: str) -> str:
-    if name not in means:
-        return ""
-    text = f"{means[name]:.3g}"
-    return f"**{text}**" if name == best else text
+    """A line per set and score, the significantly best in bold."""
+    return compare(rows, LABELS, "The estimator as it comes, and what one would use instead", SHOWN)

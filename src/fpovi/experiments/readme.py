@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of the README, made from the rows in ``results/``: ``python -m fpovi.experiments.readme``."""
+"""The tables of README and docs, made from the rows in ``results/``: ``python -m fpovi.experiments.readme``."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
 
-from fpovi.experiments import synthetic_figure
+from fpovi.experiments import defaults, synthetic_figure
 from fpovi.experiments.store import Row, Store
+from fpovi.experiments.view import markdown
 
-TABLES: dict[str, Callable[[list[Row]], str]] = {"synthetic": synthetic_figure.markdown}
+TABLES: dict[str, Callable[[list[Row]], str]] = {
+    "synthetic": synthetic_figure.markdown,
+    "defaults": lambda rows: markdown(defaults.view(rows)),
+}
 
 
 def render(text: str, results: Path) -> str:
@@ -23,5 +27,5 @@ def render(text: str, results: Path) -> str:
 
 
 if __name__ == "__main__":
-    readme = Path("README.md")
-    readme.write_text(render(readme.read_text(), Path("results")))
+    for page in (Path("README.md"), *sorted(Path("docs").glob("*.md"))):
+        page.write_text(render(page.read_text(), Path("results")))
