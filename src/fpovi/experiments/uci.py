@@ -73,8 +73,9 @@ def cells(
     return [
         Cell("uci", method, dataset, split, seed, preset, draw)
         for dataset in (datasets or chosen.datasets)
-        for method in (methods or chosen.methods)
+        # by split, then method: when a worker comes to a split, programs for the set are likely to be there
         for split in range(splits or (chosen.splits_of_protein if dataset == "protein" else chosen.splits))
+        for method in (methods or chosen.methods)
     ]
 
 

@@ -21,7 +21,7 @@ COLUMNS = (
     "set", "method", "RMSE", "published", "NLL", "published", "CRPS", "95 % coverage", "NLL less f-SVGD", "s",
 )  # fmt: skip
 EXPLANATION = (
-    "published: as Wang et al. (2019) print it, their SVGD column largely cited from elsewhere; their ± has n where ours "
+    "published: as Wang et al. (2019) print it, SVGD largely cited from elsewhere; their ± has n where ours "
     "has n − 1, and their splits are random",
     "same network, prior and number of steps for all but the Gaussian process, which sees at most {rows:,} rows",
 )
