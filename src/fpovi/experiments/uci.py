@@ -50,7 +50,7 @@ class Preset(NamedTuple):
 
 
 PRESETS = {
-    "quick": Preset(SMALL, 2, 2, epochs=(250, 1000), gp_rows=500),
+    "quick": Preset(SMALL, 2, 2, epochs=(200, 800), gp_rows=500),
     "paper": Preset(tuple(UCI), 20, 5, epochs=(500, 3000), gp_rows=2000),
 }
 

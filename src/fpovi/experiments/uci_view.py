@@ -141,6 +141,6 @@ def _draw(panel: Axes, records: Sequence[Record], methods: Sequence[str]) -> Non
         colour = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE}.get(record["method"][:2], MUTED)
         panel.errorbar(ours.value, place, xerr=ours.error if ours.splits > 1 else None, fmt="o", color=colour)
         if theirs := record.get("published"):
-            hollow = {"fmt": "o", "color": colour, "mfc": "white", "alpha": 0.6}
+            hollow: dict[str, Any] = {"fmt": "o", "color": colour, "mfc": "white", "alpha": 0.6}
             panel.errorbar(theirs["mean"], place + 0.3, xerr=theirs["standard_error"], **hollow)
     panel.grid(axis="x", color=MUTED, alpha=0.2)

@@ -96,7 +96,7 @@ def _share_programs(folder: str) -> None:
     """What one worker compiles, the others find: cells of an experiment often differ in nothing but their data."""
     import jax
 
-    if jax.config.jax_compilation_cache_dir is None:
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else they do already
         jax.config.update("jax_compilation_cache_dir", folder)
 
 
