@@ -14,11 +14,12 @@ from fpovi.experiments.view import markdown
 from fpovi.plots import save
 
 
-def rows(method, nll, dataset="boston"):
+def rows(method, nll, dataset="boston", preset="paper"):
     other = {"crps": 1.0, "coverage_95": 0.9}
     metrics = [{"rmse": 2.6 + 0.1 * split, "nll": value, **other} for split, value in enumerate(nll)]
     return [
-        Row(Cell("uci", method, dataset, split), found, float(split + 1), {}) for split, found in enumerate(metrics)
+        Row(Cell("uci", method, dataset, split, preset=preset), found, float(split + 1), {})
+        for split, found in enumerate(metrics)
     ]
 
 
@@ -83,8 +84,11 @@ def test_records_say_how_far_from_the_paper_we_are():
     )
 
 
-def test_one_split_claims_nothing():
+def test_one_split_or_fewer_epochs_claim_nothing():
     assert uci_view.view(rows("f-svgd", [2.4])).notes == ()
+    quick = uci_view.view(rows("f-svgd", [2.4, 2.5], preset="quick"))
+    assert quick.notes == ()
+    assert "200 or above 1,000 rows 800" in quick.explanation[1]
 
 
 def test_the_figure_has_a_panel_per_set_and_score(tmp_path):
