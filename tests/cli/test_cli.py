@@ -54,7 +54,7 @@ def test_demo_as_json(finished):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["reproduce", "unknown"], "experiment='unknown' is not known; choose one of defaults, synthetic"),
+        (["reproduce", "unknown"], "experiment='unknown' is not known; choose one of defaults, synthetic, uci"),
         (["reproduce", "synthetic", "--preset", "fast"], "preset='fast' is not known; choose one of quick"),
     ],
 )

@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import pytest
 
 from fpovi.cli.progress import CellProgress
@@ -97,10 +98,14 @@ def where_am_i(cell):
     if cell.seed == 2:
         raise DivergedError(7, {"theta": lambda: "not picklable"}, "lower the rate")
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-    return {"process": os.getpid(), "parent": os.getppid(), "cores": cores, "flags": os.environ["XLA_FLAGS"]}
+    return {
+        "process": os.getpid(), "parent": os.getppid(), "cores": cores, "flags": os.environ["XLA_FLAGS"],
+        "programs": jax.config.jax_compilation_cache_dir,
+    }  # fmt: skip
 
 
-def test_processes_share_the_work_one_on_each_core(store):
+def test_processes_share_the_work_one_on_each_core(store, monkeypatch):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     cells = [Cell("toy", "svgd", seed=seed) for seed in range(6)]
     started, shown = [], []
     with pytest.raises(CellsFailedError, match="1 of 6"):
@@ -113,6 +118,9 @@ def test_processes_share_the_work_one_on_each_core(store):
     assert len(processes) == 2
     assert {row.metrics["parent"] for row in rows} == {os.getpid()}
     assert all("intra_op_parallelism_threads=1" in row.metrics["flags"] for row in rows)
+    [shared] = {row.metrics["programs"] for row in rows}
+    assert shared is not None
+    assert not os.path.exists(shared)  # gone with the sweep
     if hasattr(os, "sched_getaffinity"):
         cores = sorted(core for claimed in processes.values() for core in claimed)
         allowed = sorted(os.sched_getaffinity(0))

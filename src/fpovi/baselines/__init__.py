@@ -5,13 +5,16 @@ All of :data:`BASELINES` are called alike, ``method(key, network, likelihood, da
 state whose particles :func:`fpovi.predict` takes.
 """
 
+from collections.abc import Callable
+
 from fpovi.baselines.dropout import mc_dropout
 from fpovi.baselines.independent import map_ensemble
 from fpovi.baselines.mean_field import bayes_by_backprop
 from fpovi.baselines.nuts import NutsDraws, nuts
 from fpovi.baselines.sghmc import sghmc
+from fpovi.types import State
 
-BASELINES = {
+BASELINES: dict[str, Callable[..., State]] = {
     "map_ensemble": map_ensemble,
     "mc_dropout": mc_dropout,
     "bayes_by_backprop": bayes_by_backprop,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Monte Carlo dropout: one network, of which every random thinning is taken for a draw of the posterior."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -8,6 +10,7 @@ from jaxtyping import Array, Float
 
 from fpovi.baselines.independent import Watch, as_state, climb, decaying_adam, fit, log_joint
 from fpovi.baselines.layers import Layers, take_apart
+from fpovi.baselines.reuse import made_once
 from fpovi.networks import MLP
 from fpovi.types import Algorithm, Batch, Key, Likelihood, Network, PyTree, Scalar, State
 
@@ -48,11 +51,11 @@ def mc_dropout(
     key_fit, key_masks = jax.random.split(key)
     state = fit(key_fit, algorithm, 1, data, num_steps, batch_size, watch)
     theta, params = jax.tree.map(lambda leaf: leaf[0], (state.particles, state.params))
-    one = lambda key: thinned(theta, unit_masks(key, theta, rate))  # noqa: E731
-    thinnings = jax.jit(jax.vmap(one))(jax.random.split(key_masks, n))
+    thinnings = _thinnings(rate, n, key_masks, theta)
     return as_state(thinnings, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *leaf.shape)), params))
 
 
+@made_once
 def dropout(
     network: Network, likelihood: Likelihood, rate: float, optimiser: optax.GradientTransformation
 ) -> Algorithm:
@@ -66,6 +69,11 @@ def dropout(
         return log_joint(network, likelihood, outputs, theta, params, batch)
 
     return climb(network, likelihood, lambda key: network.init(key)[0], objective, lambda theta: theta, optimiser)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _thinnings(rate: float, n: int, key: Key, theta: MLP) -> MLP:
+    return jax.vmap(lambda key: thinned(theta, unit_masks(key, theta, rate)))(jax.random.split(key, n))
 
 
 def unit_masks(key: Key, theta: MLP, rate: float, rows: tuple[int, ...] = ()) -> Masks:

@@ -2,13 +2,14 @@
 """Members that climb objectives of their own, side by side: what point and variational fits share."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
+from fpovi.baselines.reuse import made_once
 from fpovi.flows import ensemble
 from fpovi.inference import weight_space
 from fpovi.loop import run
@@ -25,8 +26,9 @@ def as_state(particles: PyTree, params: PyTree) -> State:
     return State(first_step(), particles, params, (), (), (), ())
 
 
+@lru_cache
 def decaying_adam(num_steps: int, rate: float = RATE) -> optax.GradientTransformation:
-    """Adam whose rate falls to 0 along half a cosine."""
+    """Adam whose rate falls to 0 along half a cosine; the same object for the same numbers."""
     return optax.adam(optax.cosine_decay_schedule(rate, num_steps))
 
 
@@ -102,9 +104,14 @@ def fit(
 ) -> State:
     """Where ``num_steps`` steps lead n members."""
     key_start, key_run = jax.random.split(key)
-    state = jax.jit(partial(algorithm.init, n=n))(key_start)
+    state = _start(algorithm, n, key_start)
     chunk = max(num_steps // LOOKS, 1)
     return run(key_run, algorithm, state, data, num_steps, batch_size=batch_size, chunk_size=chunk, watch=watch).state
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _start(algorithm: Algorithm, n: int, key: Key) -> State:
+    return algorithm.init(key, n)
 
 
 def map_ensemble(
@@ -136,5 +143,9 @@ def map_ensemble(
         watch: looks at the run now and then, as in :func:`fpovi.run`.
     """
     optimiser = decaying_adam(num_steps) if optimiser is None else optimiser
-    algorithm = weight_space(network, likelihood, flow=ensemble, optimiser=optimiser)
-    return fit(key, algorithm, n, data, num_steps, batch_size, watch)
+    return fit(key, _alone(network, likelihood, optimiser), n, data, num_steps, batch_size, watch)
+
+
+@made_once
+def _alone(network: Network, likelihood: Likelihood, optimiser: optax.GradientTransformation) -> Algorithm:
+    return weight_space(network, likelihood, flow=ensemble, optimiser=optimiser)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bayes by backprop: a Gaussian posterior with every weight on its own, by the evidence lower bound."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -10,6 +11,7 @@ from jaxtyping import Array, Float
 
 from fpovi.baselines.independent import Watch, as_state, climb, decaying_adam, fit, log_likelihood
 from fpovi.baselines.layers import Layers, take_apart
+from fpovi.baselines.reuse import made_once
 from fpovi.networks import MLP
 from fpovi.types import Algorithm, Batch, Key, Likelihood, Network, PyTree, Scalar, State
 
@@ -67,10 +69,16 @@ def bayes_by_backprop(
     key_fit, key_draws = jax.random.split(key)
     state = fit(key_fit, mean_field(network, likelihood, optimiser), 1, data, num_steps, batch_size, watch)
     posterior, params = jax.tree.map(lambda leaf: leaf[0], (state.particles, state.params))
-    draws = jax.jit(jax.vmap(posterior.sample))(jax.random.split(key_draws, n))
+    draws = _draws(n, key_draws, posterior)
     return as_state(draws, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *leaf.shape)), params))
 
 
+@partial(jax.jit, static_argnums=0)
+def _draws(n: int, key: Key, posterior: MeanField) -> MLP:
+    return jax.vmap(posterior.sample)(jax.random.split(key, n))
+
+
+@made_once
 def mean_field(network: Network, likelihood: Likelihood, optimiser: optax.GradientTransformation) -> Algorithm:
     """The algorithm whose members are :class:`MeanField` posteriors, each on its own."""
     layers = take_apart(network)

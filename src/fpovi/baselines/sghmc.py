@@ -13,6 +13,7 @@ from jaxtyping import Array
 
 from fpovi.baselines.independent import Watch, alone, as_state, log_likelihood, map_ensemble
 from fpovi.baselines.layers import prior_deviations
+from fpovi.baselines.reuse import made_once
 from fpovi.batches import check_batch_size
 from fpovi.loop import run
 from fpovi.particles import ravel
@@ -75,7 +76,7 @@ def sghmc(
     key_start, key_scale, key_burn, key_draws = jax.random.split(key, 4)
     options: dict[str, Any] = {"batch_size": batch_size, "watch": watch}
     warm = map_ensemble(key_start, network, likelihood, data, num_steps=num_steps // 2, n=chains, **options)
-    state = jax.jit(partial(begin_at, network=network, likelihood=likelihood))(key_scale, data=data, warm=warm)
+    state = _beginning(network, likelihood)(key_scale, data=data, warm=warm)
     thin = sampling // (n // chains)
     state = run(key_burn, algorithm, state, data, num_steps // 4, chunk_size=thin, **options).state
     kept: list[tuple[PyTree, PyTree]] = []
@@ -88,6 +89,7 @@ def sghmc(
     return as_state(*jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *kept))
 
 
+@made_once
 def langevin(network: Network, likelihood: Likelihood, step_size: float, leapfrogs: int) -> Algorithm:
     """SGHMC as an algorithm; the ``optimiser`` of its state holds the scale of every coordinate."""
     if not (step_size > 0 and np.isfinite(step_size)) or leapfrogs < 1:
@@ -114,6 +116,11 @@ def langevin(network: Network, likelihood: Likelihood, step_size: float, leapfro
         raise ValueError("chains start at particles that have seen the data: see begin_at")
 
     return Algorithm(init, step, partial(check_targets, network, likelihood))
+
+
+@made_once
+def _beginning(network: Network, likelihood: Likelihood) -> Callable[..., State]:
+    return jax.jit(partial(begin_at, network=network, likelihood=likelihood))
 
 
 def begin_at(key: Key, network: Network, likelihood: Likelihood, data: Batch, warm: State) -> State:

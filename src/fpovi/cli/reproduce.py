@@ -16,6 +16,7 @@ from rich.text import Text
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import one_of
 from fpovi.cli.progress import CellProgress
+from fpovi.data.splits import DRAWS
 from fpovi.experiments.registry import EXPERIMENTS, SILENT, Options, run_cell
 from fpovi.experiments.store import Store
 from fpovi.experiments.sweep import sweep
@@ -41,12 +42,13 @@ def demo(out: Out = Path("fpovi-demo"), seed: Seed = None, as_json: AsJson = Fal
 
 def reproduce(
     experiment: Annotated[str, typer.Argument(help=f"Which experiment: {', '.join(EXPERIMENTS)}.")],
-    preset: Annotated[str, typer.Option("--preset", help="How thorough: quick, or full for defaults.")] = "quick",
+    preset: Annotated[str, typer.Option("--preset", help="Quick; full for defaults, paper for uci.")] = "quick",
     out: Out = Path("results"),
     seed: Seed = None,
     datasets: Names = None,
-    splits: Annotated[int | None, typer.Option("--splits", help="How many standard splits.")] = None,
+    splits: Annotated[int | None, typer.Option("--splits", help="How many splits.")] = None,
     methods: Names = None,
+    draw: Annotated[str, one_of(DRAWS, "Which splits of the UCI sets, for uci")] = "standard",
     jobs: Annotated[int, typer.Option("--jobs", help="How many cells at once, each in a process on its own core.")] = 1,
     backend: Annotated[str, one_of(BACKENDS, "Where these processes are, this machine or a Ray cluster")] = "loky",
     as_json: AsJson = False,
@@ -55,7 +57,7 @@ def reproduce(
     """Run an experiment, show its table and write its figure. What is finished is not run again."""
     with one_line_errors():
         chosen = lookup(EXPERIMENTS, experiment, "experiment")
-        cells = chosen.cells(Options(preset, seed, tuple(datasets or ()), splits, tuple(methods or ())))
+        cells = chosen.cells(Options(preset, seed, tuple(datasets or ()), splits, tuple(methods or ()), draw))
         store = Store(out / f"{experiment}.jsonl")
         if fresh:
             store.drop(cells)

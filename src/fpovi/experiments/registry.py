@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from fpovi.experiments import defaults, synthetic, synthetic_figure
+from fpovi.experiments import defaults, synthetic, synthetic_figure, uci, uci_view
 from fpovi.experiments.store import Cell, Row, Store
 from fpovi.experiments.view import View
 
@@ -22,6 +22,7 @@ class Options(NamedTuple):
     datasets: tuple[str, ...] = ()
     splits: int | None = None
     methods: tuple[str, ...] = ()
+    draw: str = "standard"
 
 
 class Experiment(NamedTuple):
@@ -57,6 +58,15 @@ EXPERIMENTS = {
         run=lambda cell, store, watch: defaults.run_cell(cell),
         label=lambda cell: f"{cell.dataset}, split {cell.split}: {defaults.LABELS[cell.method]}",
         view=defaults.view,
+    ),
+    "uci": Experiment(
+        cells=lambda options: uci.cells(
+            options.preset, options.datasets, options.splits, options.methods, options.seed or 0, options.draw
+        ),
+        run=lambda cell, store, watch: uci.run_cell(cell, watch),
+        label=lambda cell: f"{cell.dataset}, split {cell.split}: {uci.LABELS[cell.method]}",
+        view=uci_view.view,
+        figure=uci_view.figure,
     ),
 }
 

@@ -88,7 +88,16 @@ def become_worker(parent: int, folder: str, cores: list[int]) -> None:
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD}".strip()
     if cores:
         os.sched_setaffinity(0, {_claim_core(folder, cores)})
+    _share_programs(os.path.join(folder, "programs"))
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+
+
+def _share_programs(folder: str) -> None:
+    """What one worker compiles, the others find: cells of an experiment often differ in nothing but their data."""
+    import jax
+
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else they do already
+        jax.config.update("jax_compilation_cache_dir", folder)
 
 
 def _leave_with(parent: int) -> None:

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings are the paper's, splits share programs, cells answer for real data, and the table says what rows say."""
+
+import json
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fpovi.baselines import BASELINES
+from fpovi.data.scaling import scale_split
+from fpovi.data.uci import UCI, Split
+from fpovi.experiments import uci, uci_methods
+from fpovi.experiments.registry import EXPERIMENTS, Options
+from fpovi.experiments.store import Cell, Store
+from fpovi.experiments.sweep import sweep
+from fpovi.loop import _chunk
+
+pytestmark = pytest.mark.usefixtures("loose_dtypes")
+needs_data = pytest.mark.skipif(not os.environ.get("FPOVI_DATA"), reason="FPOVI_DATA names no folder with data files")
+ONE_OF_EACH = ("f-svgd", "w-svgd", "mc-dropout", "bbb", "sghmc")
+BRIEF = uci.Preset(("yacht",), 2, 2, epochs=(2, 2), gp_rows=50)
+
+
+def a_split(seed=0, rows=40, features=3):
+    rng = np.random.default_rng(seed)
+    x = 5 + 2 * rng.normal(size=(rows, features))
+    y = 100 + 10 * (x[:, 0] + 0.1 * rng.normal(size=rows))
+    return Split(x[:-10], y[:-10], x[-10:], y[-10:])
+
+
+# training rows and features of the random splits; batch, epochs, steps of an epoch, and hidden units of the paper
+SETTINGS = {
+    "boston": (456, 13, 100, 500, 5, 50),
+    "concrete": (927, 8, 1000, 3000, 1, 50),
+    "energy": (691, 8, 100, 500, 7, 50),
+    "kin8nm": (7372, 8, 1000, 3000, 8, 50),
+    "naval": (10740, 16, 1000, 3000, 11, 50),
+    "power": (8611, 4, 1000, 3000, 9, 50),
+    "protein": (41157, 9, 1000, 3000, 42, 100),
+    "wine-red": (1439, 11, 1000, 3000, 2, 50),
+    "yacht": (277, 6, 100, 500, 3, 50),
+}
+
+
+@pytest.mark.parametrize("dataset", UCI)
+def test_settings_are_the_papers(dataset):
+    rows, features, batch_size, epochs, batches, width = SETTINGS[dataset]
+    total = round(rows / 0.9)
+    split = Split(
+        np.zeros((rows, features)), np.zeros(rows), np.zeros((total - rows, features)), np.zeros(total - rows)
+    )
+    task = uci.task_of(Cell("uci", "f-svgd", dataset, preset="paper"), split)
+    assert (task.batch_size, task.epochs, task.steps, task.width) == (batch_size, epochs, epochs * batches, width)
+
+
+def test_constants_are_the_papers():
+    """Particles, rate, extra points, prior networks × points, floor of eigenvalues, first noise."""
+    ours = (uci_methods.PARTICLES, uci_methods.RATE, uci_methods.EXTRA, uci_methods.PRIOR_DRAWS)
+    assert ours == (20, 0.004, 100, 40)
+    assert (uci_methods.PRIOR_POINTS, uci_methods.FLOOR) == (4, 1e-3)
+    noise = uci_methods.LIKELIHOOD.noise(uci_methods.LIKELIHOOD.init())
+    assert float(noise) == pytest.approx(0.5, rel=1e-6)
+
+
+def test_weights_have_the_papers_prior_and_start(key):
+    """N(0, 1/n_out), biases too, but starts at N(0, 1/(n_in + n_out + 1)) and 0; 3 % is 3 sigma of 5,000 weights."""
+    network = uci_methods.network_of(13, 50)
+    keys = jax.random.split(key, 100)
+    drawn, (start, _) = jax.vmap(network.sample_prior)(keys), jax.vmap(network.init)(keys)
+    assert float(jnp.std(drawn.weights[0])) == pytest.approx(50**-0.5, rel=0.03)
+    assert float(jnp.std(drawn.biases[0])) == pytest.approx(50**-0.5, rel=0.03)
+    assert float(jnp.std(drawn.weights[1])) == pytest.approx(1, rel=0.03)
+    assert float(jnp.std(start.weights[0])) == pytest.approx(64**-0.5, rel=0.03)
+    assert float(jnp.std(start.weights[1])) == pytest.approx(52**-0.5, rel=0.03)
+    assert not any(np.any(bias) for bias in start.biases)
+
+
+def test_inputs_have_unit_norm_and_prior_functions_the_known_variance(key):
+    """E‖x‖² = 1 and Var f = 2 on average: 1 of the output's bias, (1 + ‖x‖²)/2 of the hidden units."""
+    data = scale_split(a_split(), unit_norm=True).train
+    assert float(jnp.mean(jnp.sum(data.x**2, axis=1))) == pytest.approx(1, rel=1e-5)
+    network = uci_methods.network_of(3, 50)
+    draw = lambda key: network.apply(network.sample_prior(key), (), data.x, False)[0]  # noqa: E731
+    f = jax.vmap(draw)(jax.random.split(key, 2000))
+    assert float(jnp.mean(f**2)) == pytest.approx(2, rel=0.1)  # 2,000 draws know a variance to 3 %
+
+
+@pytest.mark.parametrize("rows", [30, 490])
+def test_extra_points_are_training_rows_with_little_noise(rows, key):
+    """As many as there are up to 100, each beside a row of its own, off it by 1/√(N d) in every coordinate."""
+    data = scale_split(a_split(rows=rows + 10), unit_norm=True).train
+    around = uci_methods.surroundings(data)
+    assert float(around.bandwidth) == pytest.approx((rows * 3) ** -0.5)
+    bare = around._replace(bandwidth=jnp.zeros(()))
+    labelled, size = data.x[:20], min(100, rows)
+    seen = [np.asarray(uci_methods.near_rows(100, where)(key, labelled)) for where in (bare, around)]
+    assert all(points.shape == (20 + size, 3) for points in seen)
+    np.testing.assert_array_equal(seen[1][:20], labelled)
+    known = {tuple(row) for row in np.asarray(data.x)}
+    chosen = {tuple(row) for row in seen[0][20:]}
+    assert len(chosen) == size
+    assert chosen <= known
+    noise = (seen[1] - seen[0])[20:]
+    # 90 or 300 draws: a standard deviation is known to 7 or 4 %
+    assert noise.std() == pytest.approx(float(around.bandwidth), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "method",  # the other flows are built alike, and take as long to compile
+    [m if m in ONE_OF_EACH else pytest.param(m, marks=pytest.mark.slow) for m in uci_methods.METHODS if m != "gp"],
+)
+def test_splits_of_a_set_share_programs(method, monkeypatch):
+    """One more split, with other rows, scales and seed, compiles no step."""
+    monkeypatch.setattr(uci_methods, "PARTICLES", 4)
+    run = lambda seed: uci_methods.METHODS[method](uci_methods.Task(seed, a_split(seed), 5, 10, 2), lambda *_: None)  # noqa: E731
+    first = run(0)
+    programs = _chunk._cache_size()
+    second = run(1)
+    assert _chunk._cache_size() == programs
+    assert second.f.shape == first.f.shape
+    assert np.all(np.isfinite(second.std))
+
+
+def test_cells_cover_the_tables_and_choices_are_checked():
+    whole = uci.cells("paper")
+    assert len(whole) == len(set(whole)) == len(uci.METHODS) * (8 * 20 + 5)
+    assert {cell.draw for cell in uci.cells("quick", draw="random")} == {"random"}
+    some = EXPERIMENTS["uci"].cells(Options("paper", 7, ("yacht",), 3, ("gp", "f-svgd"), "random"))
+    assert {(cell.split, cell.seed, cell.method) for cell in some} == {
+        (split, 7, method) for split in range(3) for method in ("gp", "f-svgd")
+    }
+    for choice in ({"preset": "fast"}, {"datasets": ["iris"]}, {"methods": ["vi"]}, {"draw": "lucky"}):
+        with pytest.raises(ValueError, match="is not known"):
+            uci.cells(**{"preset": "quick", **choice})
+
+
+def test_every_method_has_a_name_and_every_baseline_a_method():
+    assert list(uci.LABELS) == list(uci_methods.METHODS)
+    assert len(BASELINES) == 4  # one of them, the ensemble, is a flow of weight space here
+
+
+@needs_data
+@pytest.mark.parametrize("draw", ["standard", "random"])
+def test_a_cell_on_real_data(draw, tmp_path, monkeypatch):
+    """Few epochs, but the target's own units: yacht has a standard deviation of 15."""
+    monkeypatch.setitem(uci.PRESETS, "quick", BRIEF)
+    cells, steps = uci.cells("quick", methods=["w-svgd"], splits=1, draw=draw), []
+    [row] = sweep(
+        cells, lambda cell: uci.run_cell(cell, lambda *step: steps.append(step[:2])), Store(tmp_path / "rows")
+    )
+    assert json.loads(json.dumps(row.metrics)).keys() == {"rmse", "nll", "crps", "coverage_95"}
+    assert 5 < row.metrics["rmse"] < 20
+    assert 3 < row.metrics["nll"] < 5
+    assert steps[-1] == (6, 6)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table and figure of ``uci`` from made-up rows, and the paper's numbers beside them."""
+
+import json
+
+import pytest
+
+from fpovi.experiments import uci_view
+from fpovi.experiments.published import METHODS, PUBLISHED, Published, errors_apart
+from fpovi.experiments.registry import EXPERIMENTS
+from fpovi.experiments.statistics import Mean
+from fpovi.experiments.store import Cell, Row
+from fpovi.experiments.view import markdown
+from fpovi.plots import save
+
+
+def rows(method, nll, dataset="boston", preset="paper"):
+    other = {"crps": 1.0, "coverage_95": 0.9}
+    metrics = [{"rmse": 2.6 + 0.1 * split, "nll": value, **other} for split, value in enumerate(nll)]
+    return [
+        Row(Cell("uci", method, dataset, split, preset=preset), found, float(split + 1), {})
+        for split, found in enumerate(metrics)
+    ]
+
+
+ROWS = [*rows("gp", [2.0, 2.1, 2.2]), *rows("f-svgd", [2.4, 2.5, 2.7]), *rows("w-svgd", [3.1, 3.2]),
+        *rows("f-svgd", [0.6], "energy")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "numbers"),
+    [
+        (("boston", "rmse", "f-svgd"), (2.54, 0.11)),
+        (("yacht", "rmse", "f-pi-sgld"), (0.58, 0.06)),
+        (("protein", "rmse", "w-svgd"), (4.61, 0.01)),
+        (("concrete", "nll", "f-svgd"), (2.84, 0.06)),
+        (("naval", "nll", "w-pi-sgld"), (-6.39, 0.02)),
+        (("kin8nm", "nll", "f-w-sgld-b"), (-1.26, 0.00)),
+    ],
+)
+def test_published_numbers(place, numbers):
+    assert PUBLISHED[place] == Published(*numbers)
+
+
+def test_published_tables_are_whole():
+    assert len(PUBLISHED) == 8 * 2 * 6
+    assert set(METHODS) <= set(uci_view.LABELS)
+    assert not any(dataset == "energy" for dataset, _, _ in PUBLISHED)
+
+
+def test_rounding_hides_no_difference():
+    assert errors_apart(Mean(0.074, 0.001, 20), Published(0.07, 0.0)) == 0
+    assert errors_apart(Mean(0.078, 0.001, 20), Published(0.07, 0.0)) == pytest.approx(3)
+
+
+def test_a_line_per_set_and_method():
+    view = uci_view.view(ROWS)
+    assert view.columns[:6] == ("set", "method", "RMSE", "published", "NLL", "published")
+    assert [line[:2] for line in view.lines] == [
+        ["boston", "f-SVGD"], ["", "SVGD"], ["", "Gaussian process"], ["energy", "f-SVGD"],
+    ]  # fmt: skip
+    ours, weights, gp, energy = view.lines
+    assert ours[3] == "2.54 ± 0.11"
+    assert ours[5] == "2.47 ± 0.07"
+    assert ours[4] == "2.533 ± 0.088"  # mean of 2.4, 2.5, 2.7 and their unbiased deviation .1528 over √3
+    assert gp[4] == "**2.100 ± 0.058**"
+    assert gp[3] == gp[5] == ""
+    assert gp[8] == "-0.433 ± 0.033"  # −.4, −.4, −.5
+    assert weights[4].endswith("(2)")
+    assert energy[3] == ""
+    assert [line[-1] for line in view.lines] == ["2", "2", "2", "1"]
+    assert len(markdown(view).splitlines()) == 2 + 4
+
+
+def test_records_say_how_far_from_the_paper_we_are():
+    view = uci_view.view(ROWS)
+    records = json.loads(json.dumps(view.records))
+    [nll] = [r for r in records if (r["dataset"], r["method"], r["metric"]) == ("boston", "f-svgd", "nll")]
+    # (|2.533 − 2.47| − .005)/hypot(.0882, .07)
+    assert nll["published"]["errors_apart"] == pytest.approx(0.518, abs=1e-3)
+    assert view.notes == (
+        "function space: 2 of 2 published means within two standard errors of ours",
+        "weight space: 0 of 2 published means within two standard errors of ours",
+    )
+
+
+def test_one_split_or_fewer_epochs_claim_nothing():
+    assert uci_view.view(rows("f-svgd", [2.4])).notes == ()
+    quick = uci_view.view(rows("f-svgd", [2.4, 2.5], preset="quick"))
+    assert quick.notes == ()
+    assert "200 or above 1,000 rows 800" in quick.explanation[1]
+
+
+def test_the_figure_has_a_panel_per_set_and_score(tmp_path):
+    drawing = EXPERIMENTS["uci"].figure(ROWS)
+    assert [axes.get_title(loc="left") for axes in drawing.axes] == ["boston", "energy", "", ""]
+    assert [label.get_text() for label in drawing.axes[0].get_yticklabels()] == ["f-SVGD", "SVGD", "Gaussian process"]
+    assert all(path.stat().st_size > 5_000 for path in save(drawing, tmp_path / "uci"))
