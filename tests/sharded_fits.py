@@ -2,6 +2,7 @@
 """The same run on several meshes, for processes with many devices: ``python sharded_fits.py TASK …`` prints JSON."""
 
 import json
+import os
 import re
 import sys
 
@@ -9,17 +10,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fpovi import BNNRegressor, load
 from fpovi.batches import make_batch
+from fpovi.estimators import training
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
 from fpovi.likelihoods import gaussian
 from fpovi.loop import run
 from fpovi.measurement import halo
 from fpovi.networks import mlp
+from fpovi.persistence import read_file
 from fpovi.priors import moment_matched, nngp
-from fpovi.sharding import make_mesh, shard
+from fpovi.sharding import connect, make_mesh, shard
+from small_fits import SETTINGS, plane
 
 N, ROWS, EXTRA, STEPS = 8, 13, 6, 12
+EPOCHS = int(os.environ.get("EPOCHS", 200))
 SIZES = (2, 6, 1)
 PRIORS = {"nngp": nngp, "moment_matched": moment_matched}
 LISTED, NAMED = re.compile(r"replica_groups=\{\{([0-9,]*)\}"), re.compile(r"replica_groups=mesh\[(.*?)\].*?\{(.*?)\}")
@@ -130,7 +136,59 @@ def answers():
     return said
 
 
-TASKS = {"agreement": agreement, "exchanged": exchanged, "answers": answers}
+def fitted(**options):
+    """An estimator fitted with a look every few steps, so that even a short fit writes checkpoints."""
+    training.CHUNK, training.SECONDS_BETWEEN_CHECKPOINTS = 40, 0.0
+    return BNNRegressor(**{**SETTINGS, "max_epochs": EPOCHS}, **options).fit(*plane(32))
+
+
+def difference(a, b):
+    """The largest, over predictions, particles and noise of two models."""
+    leaves = (jax.tree.leaves((m.predict(plane(32)[0]), m.state_.particles, m.state_.params)) for m in (a, b))
+    return float(max(np.max(np.abs(np.asarray(x) - np.asarray(y))) for x, y in zip(*leaves, strict=True)))
+
+
+def estimator(folder):
+    """Fits on one device and on two; one that is broken off on two and goes on with four; and what files say of it."""
+    alone, shared = fitted(), fitted(devices=2)
+    for name, model in {"alone": alone, "shared": shared}.items():
+        model.save(f"{folder}/{name}.fpovi")
+    take_steps, calls = training.run, iter(range(2))
+
+    def breaking(*args, **options):
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return take_steps(*args, **options)
+
+    training.run, checkpoint = breaking, f"{folder}/fit.checkpoint"
+    try:
+        fitted(devices=2, checkpoint=checkpoint)
+    except KeyboardInterrupt:
+        training.run = take_steps
+    steps = read_file(checkpoint, kind="checkpoint")[0]["steps"]
+    resumed = fitted(devices=4, checkpoint=checkpoint)
+    settings = [read_file(f"{folder}/{name}.fpovi", kind="model")[0]["settings"] for name in ("alone", "shared")]
+    return {
+        "shared": difference(alone, shared), "resumed": difference(alone, resumed), "broken off after": steps,
+        "same settings": settings[0] == settings[1], "devices when loaded": load(f"{folder}/shared.fpovi").devices,
+    }  # fmt: skip
+
+
+def host(checkpoint):
+    """A fit on the devices of all hosts: how far it is from the one of this host alone, and its bits."""
+    connect(patience=20)
+    together = fitted(devices="all", checkpoint=checkpoint)
+    bits = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(together.state_.particles)]).tobytes()
+    return {"difference": difference(fitted(), together), "bits": bits.hex(), "devices": jax.device_count()}
+
+
+def resumed(checkpoint):
+    """Where a fit that hosts have left ends on two devices of one process."""
+    model = fitted(devices=2, checkpoint=checkpoint)
+    return {"difference": difference(fitted(), model), "steps": len(model.history_.noise)}
+
+
+TASKS = {task.__name__: task for task in (agreement, exchanged, answers, estimator, host, resumed)}
 
 if __name__ == "__main__":
     print(json.dumps(TASKS[sys.argv[1]](*sys.argv[2:])))

@@ -14,13 +14,18 @@ rows' axis, and nothing without it. Placement is never a matter of correctness: 
 JAX, which keeps to the shardings of the state.
 """
 
+import os
+import sys
+import traceback
 from collections.abc import Callable, Sequence
 from functools import wraps
+from types import TracebackType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
@@ -48,7 +53,7 @@ def make_mesh(particles: int | None = None, data: int = 1, devices: Sequence[Any
     if particles * data > len(found):
         raise ValueError(
             f"particles={particles} × data={data} needs {particles * data} devices, but {len(found)} are there (on a "
-            "CPU, XLA_FLAGS=--xla_force_host_platform_device_count=… makes more)"
+            f"CPU, JAX_NUM_CPU_DEVICES={particles * data} in the environment makes as many)"
         )
     grid = np.asarray(found[: particles * data], dtype=object).reshape((particles, data)[: 1 + (data > 1)])
     return Mesh(grid, (PARTICLES, DATA)[: grid.ndim], axis_types=(AxisType.Auto,) * grid.ndim)
@@ -151,3 +156,60 @@ def everywhere(tree: PyTree, mesh: Mesh) -> PyTree:
 
 def _pinned(state: State, mesh: Mesh) -> State:
     return jax.lax.with_sharding_constraint(state, state_shardings(state, mesh))
+
+
+def connect(
+    coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None, patience: int = 30
+) -> None:
+    """Join the processes of all hosts, so that each sees the devices of all: the first call of a script they all run.
+
+    A host that stops is missed after ``patience`` seconds; then all others end too, not with 0, and say which it was.
+    An error that nobody catches ends its host at once, without waiting at the exit for others who wait for it.
+
+    Args:
+        coordinator: "address:port" of the first host, which all can reach; any free port of a network one trusts.
+        num_processes, process_id: how many there are, and which of them this one is, from 0.
+        patience: seconds.
+
+    What is not given is taken from JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID in the environment,
+    or else from Slurm, Open MPI or Kubernetes, as JAX finds them.
+    """
+    if patience < 1:
+        raise ValueError(f"patience={patience} must be at least 1 second")
+    jax.distributed.initialize(
+        coordinator,
+        _whole("JAX_NUM_PROCESSES") if num_processes is None else num_processes,
+        _whole("JAX_PROCESS_ID") if process_id is None else process_id,
+        heartbeat_timeout_seconds=patience,
+    )
+    sys.excepthook = _end_at_once
+
+
+def _whole(name: str) -> int | None:
+    """A whole number from the environment, if it is there."""
+    text = os.environ.get(name)
+    if text is not None and not text.isdecimal():
+        raise ValueError(f"{name}={text!r} in the environment must be a whole number")
+    return None if text is None else int(text)
+
+
+def _end_at_once(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    traceback.print_exception(kind, error, trace)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def fetch(tree: PyTree) -> PyTree:
+    """The whole arrays as NumPy's, also of what other hosts hold; all hosts have to ask together."""
+
+    def whole(leaf: Any) -> Any:
+        elsewhere = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable
+        return np.asarray(multihost_utils.process_allgather(leaf, tiled=True) if elsewhere else leaf)
+
+    return jax.tree.map(whole, tree)
+
+
+def same_everywhere(number: int) -> bool:
+    """Whether all hosts, who have to ask together, ask with the same number."""
+    return jax.process_count() == 1 or bool(np.all(multihost_utils.process_allgather(np.asarray(number)) == number))
