@@ -183,9 +183,9 @@ def host(checkpoint):
 
 
 def resumed(checkpoint):
-    """Where a fit that hosts have left ends on two devices of one process."""
+    """Where a fit that two hosts have left ends on two devices of one, and how far that is from a fit in one go."""
     model = fitted(devices=2, checkpoint=checkpoint)
-    return {"difference": difference(fitted(), model), "steps": len(model.history_.noise)}
+    return {"difference": difference(fitted(devices=2), model), "steps": len(model.history_.noise)}
 
 
 TASKS = {task.__name__: task for task in (agreement, exchanged, answers, estimator, host, resumed)}

@@ -134,7 +134,7 @@ def test_two_hosts_end_where_one_does(tmp_path):
 @pytest.mark.parametrize("victim", [0, 1])
 def test_when_a_host_dies_the_others_end_and_the_checkpoint_goes_on(tmp_path, victim, how):
     checkpoint = tmp_path / "fit.checkpoint"
-    hosts = begin_hosts(checkpoint, EPOCHS="4000")
+    hosts = begin_hosts(checkpoint, EPOCHS="3000")
     while not checkpoint.exists() and all(host.poll() is None for host in hosts):
         time.sleep(0.1)
     try:
@@ -147,7 +147,7 @@ def test_when_a_host_dies_the_others_end_and_the_checkpoint_goes_on(tmp_path, vi
     assert hosts[1 - victim].returncode != 0
     assert any(word in said for word in ("heartbeat", "Connection", "Socket closed")), said[-2000:]
     steps = read_file(checkpoint, kind="checkpoint")[0]["steps"]
-    assert 0 < steps < 4000
-    found = ask("resumed", checkpoint, devices=2, EPOCHS="4000")
-    assert found["steps"] == 4000
-    assert found["difference"] < 10 * SINGLE
+    assert 0 < steps < 3000
+    found = ask("resumed", checkpoint, devices=2, EPOCHS="3000")
+    assert found["steps"] == 3000
+    assert found["difference"] == 0  # two devices do the same, wherever they are
