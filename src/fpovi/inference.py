@@ -18,11 +18,13 @@ from jaxtyping import Array, Float, Int
 from fpovi.flows import svgd
 from fpovi.kernels import RepresentationKernel, rbf
 from fpovi.measurement import halo, train_only
-from fpovi.particles import forward, num_particles, ravel
+from fpovi.particles import forward as forward_here
+from fpovi.particles import num_particles, ravel
 from fpovi.types import (
     Algorithm,
     Batch,
     Flow,
+    Forward,
     FunctionPrior,
     Info,
     Kernel,
@@ -70,6 +72,7 @@ def function_space(
     prior_weight: Schedule = 1.0,
     temperature: Schedule = 1.0,
     repulsion: Schedule = 1.0,
+    forward: Forward = forward_here,
 ) -> Algorithm:
     r"""Function-space particle optimisation (Wang et al. 2019, Algorithm 1).
 
@@ -92,6 +95,7 @@ def function_space(
         outputs: ``outputs(key, batch) -> (c,)`` picks the columns of f that enter kernel and prior in a step, a few of
             many classes for example; all of them by default. The likelihood always sees all.
         prior_weight, temperature, repulsion: λ, T, and a factor on the flow's repulsion; numbers or schedules.
+        forward: how all particles are evaluated; :func:`fpovi.sharding.shard` gives one that does it on many devices.
     """
     kernel = rbf() if kernel is None else kernel
     measurement = halo(20) if measurement is None else measurement
@@ -199,6 +203,7 @@ def weight_space(
     optimiser: optax.GradientTransformation | None = None,
     temperature: Schedule = 1.0,
     repulsion: Schedule = 1.0,
+    forward: Forward = forward_here,
 ) -> Algorithm:
     r"""Particle optimisation of the weights: the same flows on ravelled θ, under the network's own weight prior.
 
@@ -213,7 +218,7 @@ def weight_space(
         network, likelihood: the model.
         flow, kernel: how particles interact; ``kernel`` may also be ``function_value()`` or ``activation()``, which
             look at what the networks say on this step's measurement set.
-        measurement, optimiser, temperature, repulsion: as in :func:`function_space`.
+        measurement, optimiser, temperature, repulsion, forward: as in :func:`function_space`.
     """
     kernel = rbf() if kernel is None else kernel
     measurement = train_only() if measurement is None else measurement

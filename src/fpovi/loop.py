@@ -64,7 +64,7 @@ def run(
     while first < end:
         until = min(first + chunk_size, end)
         state, history = _chunk(recipe.build, size, chunk_size, recipe.numbers, key, state, data, jnp.asarray(until))
-        history = jax.tree.map(lambda leaf, rows=until - first: np.asarray(leaf[:rows]), history)
+        history = jax.tree.map(lambda leaf, rows=until - first: np.asarray(leaf)[:rows], history)
         histories.append(history)
         _raise_if_diverged(state, history, first)
         if watch is not None and watch(state, history):

@@ -138,6 +138,8 @@ class Kernel(Protocol):
 Flow: TypeAlias = Callable[[Float[Array, "n d"], Float[Array, "n d"], Kernel], Float[Array, "n d"]]
 Measurement: TypeAlias = Callable[[Key, Float[Array, "B_ *d_x"]], Float[Array, "B *d_x"]]
 Schedule: TypeAlias = float | Callable[[Array], Array]
+# forward(network, particles, state, x, train) -> (outputs (n, B, k), state)
+Forward: TypeAlias = Callable[..., tuple[Float[Array, "n B k"], PyTree]]
 
 
 class State(NamedTuple):

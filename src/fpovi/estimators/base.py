@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from fpovi.diagnostics import Diagnostics, diagnose
 from fpovi.estimators.all_or_nothing import all_or_nothing
 from fpovi.estimators.exporting import export_model
-from fpovi.estimators.fitting import Keys, fit_particles, generator
+from fpovi.estimators.fitting import Keys, fit_particles, generator, mesh_of
 from fpovi.estimators.phases import outputs_of
 from fpovi.estimators.scales import Rows, candidate_scales
 from fpovi.estimators.table import as_table
@@ -64,6 +64,7 @@ class BaseBNN(BaseEstimator):
         random_state: Any = None,
         verbose: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
+        devices: int | str | None = None,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
@@ -85,6 +86,7 @@ class BaseBNN(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.checkpoint = checkpoint
+        self.devices = devices
 
     # what regressors and classifiers answer differently
 
@@ -115,6 +117,7 @@ class BaseBNN(BaseEstimator):
         """
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError("checkpoint needs a random_state, such as 0: no fit can go on with other random numbers")
+        mesh_of(self)  # too few devices are better known before the search for scales
         with all_or_nothing(self):
             X, weight = self._check_rows(X, y, sample_weight, reset=True)
             likelihood = choose_likelihood(self.likelihood)

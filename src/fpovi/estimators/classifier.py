@@ -49,6 +49,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         random_state: Any = None,
         verbose: bool = False,
         checkpoint: Any = None,
+        devices: Any = None,
     ):
         settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__(**settings)

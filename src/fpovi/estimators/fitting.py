@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from numpy.typing import NDArray
 
 from fpovi.batches import make_batch, pad
@@ -25,7 +26,10 @@ from fpovi.estimators.scales import Rows
 from fpovi.estimators.training import FLOW, WARM, Progressed, belongs_to, fingerprint_of, train
 from fpovi.estimators.wiring import Spec
 from fpovi.predictive import Predictive
+from fpovi.sharding import check_split, make_mesh
 from fpovi.types import Batch, Key, Scales, State
+
+OF_THE_RUN = ("verbose", "checkpoint", "devices")  # settings that change how a fit is run, and not where it ends
 
 
 class Keys(NamedTuple):
@@ -43,7 +47,7 @@ def fit_particles(
 
     A first fit with automatic scales warms up before it flows, where its network and likelihood allow that.
     """
-    n = whole_particles(model.n_particles)
+    n, mesh = whole_particles(model.n_particles), mesh_of(model)
     training, held = _hold_out(model, keys.hold, rows)
     count = len(training[0])
     size = defaults.rows_per_step(model.batch_size, count)
@@ -63,14 +67,14 @@ def fit_particles(
         earlier = warm_start(spec, n, dials, keys.start, some(keys.start, training))
         if not belongs_to(checkpoint, fingerprint + FLOW):
             earlier = train(
-                jax.random.fold_in(keys.run, 1), warm_recipe(spec, dials), earlier, data, warm_steps,
+                jax.random.fold_in(keys.run, 1), warm_recipe(spec, dials, mesh), earlier, data, warm_steps,
                 fingerprint=fingerprint + WARM, label="warm-up", **options,
             ).state  # fmt: skip
         rate *= defaults.FLOW_RATE
     dials = dials_of(scales, rate, steps)
     state = start(spec, n, dials, keys.start) if earlier is None else continue_from(spec, dials, keys.start, earlier)
     return train(
-        keys.run, flow_recipe(spec, dials), state, data, steps, fingerprint=fingerprint + FLOW,
+        keys.run, flow_recipe(spec, dials, mesh), state, data, steps, fingerprint=fingerprint + FLOW,
         validate=None if held_batch is None else lambda state: _held_out_nll(spec, scales, state, held_batch),
         **options,
     )  # fmt: skip
@@ -78,7 +82,7 @@ def fit_particles(
 
 def settings_of(model: Any) -> str:
     """What else a checkpoint depends on; where an object happens to lie in memory is left out."""
-    settled = {name: value for name, value in model.get_params().items() if name not in ("verbose", "checkpoint")}
+    settled = {name: value for name, value in model.get_params().items() if name not in OF_THE_RUN}
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(sorted(settled.items())))
 
 
@@ -92,6 +96,28 @@ def whole_particles(n: Any) -> int:
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"n_particles={n!r} must be a positive whole number")
     return int(n)
+
+
+def mesh_of(model: Any) -> Mesh | None:
+    """The devices that particles are split over, if they are."""
+    wanted = model.devices
+    if wanted is None:
+        return None
+    known = wanted == "all" or (isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and wanted > 0)
+    if not known:
+        raise ValueError(f'devices={wanted!r} must be None, "all", or a positive whole number')
+    there = jax.device_count()
+    count = there if wanted == "all" else int(wanted)
+    if count > there:
+        raise ValueError(
+            f"devices={count}, but JAX sees {there} (on a CPU, JAX_NUM_CPU_DEVICES={count} in the environment makes as "
+            "many)"
+        )
+    if count < there and jax.process_count() > 1:
+        raise ValueError(f'devices={count} leaves out some of the {there} of all hosts: use devices="all"')
+    mesh = make_mesh(count)
+    check_split(whole_particles(model.n_particles), mesh)
+    return mesh
 
 
 def _hold_out(model: Any, key: Key, rows: Rows) -> tuple[Any, Any]:

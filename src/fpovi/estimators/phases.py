@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from fpovi.estimators.wiring import Spec
@@ -20,6 +21,7 @@ from fpovi.flows import ensemble
 from fpovi.inference import function_space, weight_space
 from fpovi.likelihoods import Floored
 from fpovi.particles import forward
+from fpovi.sharding import shard
 from fpovi.types import Algorithm, Batch, Key, PyTree, Recipe, Scalar, Scales, State
 from fpovi.warm_start import posterior_last_layer
 
@@ -36,37 +38,47 @@ class Dials(NamedTuple):
     steps: Scalar
 
 
-def flow_recipe(spec: Spec, dials: Dials) -> Recipe:
-    """The algorithm that was asked for, open to its numbers."""
-    return Recipe(_flow(spec), dials)
+def flow_recipe(spec: Spec, dials: Dials, mesh: Mesh | None = None) -> Recipe:
+    """The algorithm that was asked for, open to its numbers; with particles over a mesh of devices, if there is one."""
+    return Recipe(_flow(spec, mesh), dials)
 
 
-def warm_recipe(spec: Spec, dials: Dials) -> Recipe:
+def warm_recipe(spec: Spec, dials: Dials, mesh: Mesh | None = None) -> Recipe:
     """A MAP ensemble of the same model, open to its numbers."""
-    return Recipe(_warm(spec), dials)
+    return Recipe(_warm(spec, mesh), dials)
 
 
 @lru_cache(maxsize=256)
-def _flow(spec: Spec) -> Callable[[Dials], Algorithm]:
+def _flow(spec: Spec, mesh: Mesh | None) -> Callable[[Dials], Algorithm]:
     def build(dials: Dials) -> Algorithm:
         network = spec.build_network(dials.scales)
         parts: dict[str, Any] = {"flow": spec.flow, "kernel": spec.kernel, "measurement": spec.measurement}
         if spec.space == "weight":
-            return weight_space(network, spec.likelihood, optimiser=_both(dials), **parts)
+            return _over(mesh, weight_space)(network, spec.likelihood, optimiser=_both(dials), **parts)
         prior = spec.prior(network, spec.likelihood)
         optimisers = {"optimiser": _weights(dials), "noise_optimiser": _noise(dials)}
-        return function_space(network, spec.likelihood, prior, **optimisers, **parts)
+        return _over(mesh, function_space)(network, spec.likelihood, prior, **optimisers, **parts)
 
     return build
 
 
 @lru_cache(maxsize=256)
-def _warm(spec: Spec) -> Callable[[Dials], Algorithm]:
+def _warm(spec: Spec, mesh: Mesh | None) -> Callable[[Dials], Algorithm]:
     def build(dials: Dials) -> Algorithm:
         network = spec.build_network(dials.scales)
-        return weight_space(network, spec.likelihood, flow=ensemble, optimiser=_both(dials))
+        parts: dict[str, Any] = {"flow": ensemble, "kernel": _alone, "optimiser": _both(dials)}
+        return _over(mesh, weight_space)(network, spec.likelihood, **parts)
 
     return build
+
+
+def _over(mesh: Mesh | None, make: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
+    return make if mesh is None else shard(make, mesh)
+
+
+def _alone(a: Float[Array, "n p"], b: Float[Array, "m p"]) -> Float[Array, "n m"]:
+    """The kernel of particles that climb alone: nobody's weights are compared, or sent to another device for that."""
+    return jnp.eye(a.shape[0], b.shape[0], dtype=a.dtype)
 
 
 def _weights(dials: Dials) -> optax.GradientTransformation:

@@ -38,6 +38,8 @@ class BNNRegressor(RegressorMixin, BaseBNN):
         random_state: a whole number makes fits repeatable, bit for bit.
         verbose: show a progress bar.
         checkpoint: a path; a fit that was killed goes on from there when it is run again.
+        devices: how many devices share the particles in training: a number that divides ``n_particles``, or "all" that
+            JAX sees, on all hosts (:func:`fpovi.sharding.connect`); None does without.
 
     >>> X = np.linspace(-1, 1, 30)[:, None]
     >>> model = BNNRegressor(max_epochs=200, random_state=0).fit(X, np.sin(3 * X[:, 0]))

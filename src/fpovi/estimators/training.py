@@ -14,6 +14,7 @@ import numpy as np
 from fpovi.loop import run
 from fpovi.persistence import FileError, flatten_tree, read_file, restore_tree, write_file
 from fpovi.progress import progress_bar
+from fpovi.sharding import fetch, same_everywhere
 from fpovi.types import Batch, Info, Key, PyTree, Recipe, State
 
 CHUNK = 250  # steps between two looks: progress, checkpoints, early stopping
@@ -50,6 +51,8 @@ def train(
 ) -> Progressed:
     """Take ``steps`` steps, or fewer if ``validate`` stops improving; with ``checkpoint``, go on where a file says."""
     so_far = None if checkpoint is None else _resume(Path(checkpoint), state, fingerprint, validate is not None)
+    if checkpoint is not None and not same_everywhere(0 if so_far is None else int(so_far.state.step)):
+        raise ValueError(f"checkpoint={str(checkpoint)!r} differs from host to host: use a folder that they all share")
     chunk_size, written = CHUNK, time.monotonic()
     with progress_bar(quiet=not verbose) as bar:
         task = bar.add_task(label, total=steps, note="compiling")
@@ -75,7 +78,7 @@ def train(
 
 
 def _advance(before: Progressed, state: State, history: Info, validate: Validate | None) -> Progressed:
-    state = jax.tree.map(np.asarray, state)
+    state = fetch(state)
     history = jax.tree.map(lambda old, new: np.concatenate([old, new]), before.history, history)
     if validate is None:
         return Progressed(state, history, before.scores, ())
@@ -113,6 +116,8 @@ def belongs_to(path: str | os.PathLike[str] | None, fingerprint: str) -> bool:
 
 
 def _write(path: Path, so_far: Progressed, fingerprint: str) -> None:
+    if jax.process_index() > 0:
+        return  # all hosts have the same to write
     header = {"fingerprint": fingerprint, "steps": int(so_far.state.step)}
     write_file(path, header, flatten_tree(so_far), kind="checkpoint")
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from fpovi.estimators import defaults
-from fpovi.estimators.fitting import Keys, dials_of, generator, padded, some, whole_particles
+from fpovi.estimators.fitting import Keys, dials_of, generator, mesh_of, padded, some, whole_particles
 from fpovi.estimators.phases import can_warm_up, outputs_of, warm_recipe, warm_start
 from fpovi.estimators.scales import Rows
 from fpovi.estimators.training import train
@@ -56,7 +56,7 @@ def _judged(
     model: Any, keys: Keys, spec: Spec, scales: Scales, rows: Rows, steps: int, batch_size: int
 ) -> tuple[float, float]:
     """The log density of all held-out rows at the noise that suits them best, and that noise."""
-    count = len(rows[0])
+    count, mesh = len(rows[0]), mesh_of(model)
     order, number = generator(keys.hold).permutation(count), min(int(HELD * count), MOST_HELD)
     folds = int(np.clip(round(ENOUGH_HELD / number), 1, MOST_FOLDS))
     free = _with_noise(scales, FREE * float(scales.noise))
@@ -73,7 +73,7 @@ def _judged(
             padded(kept, to=count),
             f"trial {fold + 1} of {folds}",
         )
-        state = train(key, warm_recipe(spec, dials), state, data, steps, label=label, **options).state
+        state = train(key, warm_recipe(spec, dials, mesh), state, data, steps, label=label, **options).state
         f = outputs_of(spec, free, state.particles, state.model, padded(held).x)
         log_density += _log_density(np.asarray(f)[:, :number], held[1], held[2])
     return _best_noise(log_density, float(scales.noise))

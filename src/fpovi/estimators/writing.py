@@ -18,9 +18,10 @@ def write_model(model: Any, path: str | os.PathLike[str], force: bool = True) ->
 
     ``target_names_``, where the caller has set it, is kept.
     """
+    settings = {name: value for name, value in model.get_params(deep=False).items() if name != "devices"}
     header = {
         "estimator": type(model).__name__,
-        "settings": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "settings": {name: _plain(value) for name, value in settings.items()},
         "parts": {name: _plain(value) for name, value in model.parts_.items()},
         "sizes": list(model.sizes_),
         "n_particles": int(jax.tree.leaves(model.state_.particles)[0].shape[0]),
