@@ -22,6 +22,8 @@ from fpovi.types import DivergedError
 
 CELLS = [Cell("toy", "svgd", seed=seed) for seed in range(4)]
 
+pytestmark = pytest.mark.slow  # real processes, killed and waited for
+
 
 @pytest.fixture
 def store(tmp_path):
