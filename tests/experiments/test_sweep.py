@@ -22,8 +22,6 @@ from fpovi.types import DivergedError
 
 CELLS = [Cell("toy", "svgd", seed=seed) for seed in range(4)]
 
-pytestmark = pytest.mark.slow  # real processes, killed and waited for
-
 
 @pytest.fixture
 def store(tmp_path):
@@ -164,7 +162,7 @@ from fpovi.experiments.store import Cell, Store
 from fpovi.experiments.sweep import sweep
 
 def run_cell(cell):
-    print("run", cell.seed, os.getpid(), flush=True)
+    os.write(1, f"run {cell.seed} {os.getpid()}\n".encode())  # at once: print's pieces may mix with the other worker's
     if cell.seed >= 3:
         time.sleep(600)
     return {"seed": cell.seed}
@@ -181,12 +179,15 @@ def start_and_stop(store, stop):
         [sys.executable, "-c", SWEEP, store.path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=environment, start_new_session=True,
     ) as process:  # fmt: skip
-        lines = [process.stdout.readline().split() for _ in range(5)]
-        assert sorted(int(line[1]) for line in lines) == [0, 1, 2, 3, 4]
-        while len(store.rows()) < 3:
-            time.sleep(0.01)
-        stop(process)
-        _, errors = process.communicate(timeout=60)
+        try:
+            lines = [process.stdout.readline().split() for _ in range(5)]
+            assert sorted(int(line[1]) for line in lines) == [0, 1, 2, 3, 4]
+            while len(store.rows()) < 3:
+                time.sleep(0.01)
+            stop(process)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()  # else a failure here would wait for cells without end
     return {int(line[2]) for line in lines}, process.returncode, errors
 
 
