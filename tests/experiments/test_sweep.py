@@ -162,7 +162,7 @@ from fpovi.experiments.store import Cell, Store
 from fpovi.experiments.sweep import sweep
 
 def run_cell(cell):
-    os.write(1, f"run {cell.seed} {os.getpid()}\n".encode())  # at once: print's pieces may mix with the other worker's
+    os.write(1, f"run {cell.seed} {os.getpid()}\\n".encode())  # at once: print's pieces may mix with the other worker's
     if cell.seed >= 3:
         time.sleep(600)
     return {"seed": cell.seed}
