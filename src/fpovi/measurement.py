@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from fpovi.randomness import normals
 from fpovi.types import Key, Measurement, Numbers
 
 
@@ -64,7 +65,7 @@ def _around(
         chosen = _choose(key_centre, _pool(x, rows), size)
         if width.ndim > 0:
             _check_features(name, width.shape, x)
-        noise = jnp.asarray(width, chosen.dtype) * jax.random.normal(key_noise, chosen.shape, chosen.dtype)
+        noise = jnp.asarray(width, chosen.dtype) * normals(key_noise, chosen.shape, chosen.dtype)
         return chosen + radius(key_radius, chosen.dtype).reshape(size, *(1,) * (x.ndim - 1)) * noise
 
     return _beside_batch(draw)

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fpovi.randomness import normals
 from fpovi.types import Architecture, Key, Network, PyTree, Scales
 
 ShapeStd = Callable[[tuple[int, ...]], float]
@@ -128,7 +129,7 @@ def _standard_normal(key: Key, sizes: tuple[int, ...]) -> MLP:
     """All weights and biases N(0, 1), from one call to the generator."""
     shapes = [*pairwise(sizes), *((n_out,) for n_out in sizes[1:])]
     ends = list(accumulate(math.prod(shape) for shape in shapes))
-    parts = jnp.split(jax.random.normal(key, (ends[-1],)), ends[:-1])
+    parts = jnp.split(normals(key, (ends[-1],)), ends[:-1])
     leaves = tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
     return MLP(leaves[: len(sizes) - 1], leaves[len(sizes) - 1 :])
 
@@ -232,9 +233,7 @@ def _gaussian_weights(
     def sample_prior(key: Key) -> PyTree:
         leaves, treedef = jax.tree.flatten(jax.eval_shape(init, key)[0])
         keys = jax.random.split(key, len(leaves))
-        draws = [
-            std(leaf.shape) * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)
-        ]
+        draws = [std(leaf.shape) * normals(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
         return jax.tree.unflatten(treedef, draws)
 
     def log_prior(theta: PyTree) -> Array:

@@ -61,16 +61,20 @@ def weighted_log_likelihood(
     labelled = f[:, : batch.x.shape[0]]
     log_prob = jax.vmap(lambda params, f: likelihood.log_prob(params, f, batch.y), axis_size=f.shape[0])
     seen = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(f.dtype).tiny)
-    mean = jnp.sum(log_prob(params, labelled) * batch.weight) / seen
+    weight = jnp.broadcast_to(batch.weight, batch.y.shape).ravel()
+    mean = jnp.sum(log_prob(params, labelled).reshape(f.shape[0], -1) @ weight) / seen
     return batch.num_data * mean, mean / f.shape[0]
 
 
 def scaled_velocity(
     flow: Flow, f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Any, factor: Array
 ) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
-    """The flow with its repulsion scaled: flows are affine in the score, and what remains at score 0 is repulsion."""
-    push = flow(f, jnp.zeros_like(score), kernel)
-    return flow(f, score, kernel) + (factor - 1) * push, push
+    """The flow with its repulsion scaled: flows are affine in the score, and what remains at score 0 is repulsion.
+
+    The other part is the derivative along the score, so that what the flow makes of f alone is computed once.
+    """
+    push, drive = jax.jvp(lambda score: flow(f, score, kernel), (jnp.zeros_like(score),), (score,))
+    return drive + factor * push, push
 
 
 def log_density(likelihood: Likelihood, params: PyTree) -> Scalar:
@@ -140,8 +144,8 @@ def summary(
     finite: Array,
 ) -> Info:
     """The Info of a step."""
-    rms = lambda a: jnp.sqrt(jnp.mean(a**2))  # noqa: E731
     n = f.shape[0]
+    rms = lambda a: jnp.sqrt(jnp.sum((a**2).reshape(n, -1) @ jnp.ones(a.size // n, a.dtype)) / a.size)  # noqa: E731
     gram = kernel(f, f)
     return Info(
         log_likelihood=log_lik,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -137,9 +138,11 @@ def is_alive(process):
     return True
 
 
-def die_at_three(cell):
+def die_at_three(path, cell):
+    """As soon as what the others have done is on disk."""
     if cell.seed == 3:
-        time.sleep(1)
+        while len(Store(path).rows()) < 3:
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
     return {"seed": cell.seed}
 
@@ -147,7 +150,7 @@ def die_at_three(cell):
 @pytest.mark.slow
 def test_a_killed_worker_loses_only_what_ran(store):
     with pytest.raises(WorkerDiedError, match=r"a worker process was killed .* run the same again"):
-        sweep(CELLS, die_at_three, store, jobs=2)
+        sweep(CELLS, partial(die_at_three, store.path), store, jobs=2)
     assert sorted(row.cell.seed for row in store.rows()) == [0, 1, 2]
     ran = []
     sweep(CELLS, lambda cell: {"run": ran.append(cell.seed)}, store)
@@ -156,10 +159,12 @@ def test_a_killed_worker_loses_only_what_ran(store):
 
 # Another process with workers; cells from the fourth on never end. Each says who runs it.
 SWEEP = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 from fpovi.experiments.store import Cell, Store
 from fpovi.experiments.sweep import sweep
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background inherits deafness
 
 def run_cell(cell):
     os.write(1, f"run {cell.seed} {os.getpid()}\\n".encode())  # at once: print's pieces may mix with the other worker's

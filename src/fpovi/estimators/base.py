@@ -3,6 +3,7 @@
 
 import os
 import warnings
+from abc import ABC, abstractmethod
 from typing import Any
 
 import jax
@@ -38,7 +39,7 @@ class FitWarning(UserWarning):
     """A fit that one should not trust as it is."""
 
 
-class BaseBNN(BaseEstimator):
+class BaseBNN(BaseEstimator, ABC):
     """A Bayesian neural network as a scikit-learn estimator; see the two that derive from it."""
 
     def __init__(
@@ -90,24 +91,29 @@ class BaseBNN(BaseEstimator):
 
     # what regressors and classifiers answer differently
 
+    @abstractmethod
     def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
-        raise NotImplementedError
+        """Remember what the targets are like, and encode them."""
 
+    @abstractmethod
     def _encode_target(self, y: Any) -> NDArray[Any]:
-        raise NotImplementedError
+        """Targets as numbers, in the units learned before."""
 
+    @abstractmethod
     def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
-        raise NotImplementedError
+        """Of the network, for so many targets."""
 
+    @abstractmethod
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Shift and scale of the targets."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _target_to_json(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """What was learned about the targets, for a file."""
 
+    @abstractmethod
     def _target_from_json(self, fields: dict[str, Any]) -> None:
-        raise NotImplementedError
+        """The reverse."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
         """Learn from a table X ``(N, d)`` and targets y, one weight per row optional.
