@@ -96,7 +96,7 @@ def _chunk(
 ) -> tuple[State, Info]:
     """Steps ``state.step`` … ``until``, or to the first that is not finite.
 
-    The history has ``length`` rows, of which those taken are set.
+    The history has room for ``length`` rows, of which those taken are set.
     """
     algorithm = build(numbers)
     rows, real, data = data.x.shape[0], is_real(data), fill(data)
@@ -128,7 +128,9 @@ def _chunk(
     # a run may resume in the middle of an epoch
     order = epoch_order(key_order, first // batches, real, size) if size < rows else jnp.zeros(())
     _, info = jax.eval_shape(algorithm.step, key, state, jax.eval_shape(batch_at, first, order)[0])
-    history = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), info)
+    # with a single row the compiler would make another program of the step, and its last bits could differ
+    room = max(length, 2)
+    history = jax.tree.map(lambda leaf: jnp.zeros((room, *leaf.shape), leaf.dtype), info)
     state, _, history, _ = jax.lax.while_loop(goes_on, body, (state, order, history, jnp.asarray(True)))
     return state, history
 
