@@ -36,7 +36,7 @@ def summary(rows: Sequence[Row]) -> View:
             "× bare pass",
             "% peak",
             *PEERS.values(),
-        ),  # fmt: skip
+        ),
         lines=[_line(some) for some in settings],
         records=[record for some in settings for record in table(some)],
     )
