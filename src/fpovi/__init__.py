@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fpovi.inference import exact, function_space, weight_space
     from fpovi.loop import Run, run
     from fpovi.predictive import Predictive, predict
+    from fpovi.programs import keep_programs
     from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, Recipe, Scales, State
 
     __version__: str
@@ -33,6 +34,7 @@ __all__ = [
     "export_inputs",
     "flows",
     "function_space",
+    "keep_programs",
     "kernels",
     "likelihoods",
     "load",
@@ -54,6 +56,7 @@ _HOMES = {
     "inference": ("exact", "function_space", "weight_space"),
     "loop": ("Run", "run"),
     "predictive": ("Predictive", "predict"),
+    "programs": ("keep_programs",),
     "types": ("Algorithm", "Batch", "DivergedError", "Info", "Network", "Recipe", "Scales", "State"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

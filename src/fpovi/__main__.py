@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m fpovi`` is the ``fpovi`` command."""
 
-from fpovi.cli import app
+from fpovi.cli import entry
 
-app()
+entry()

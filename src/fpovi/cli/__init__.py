@@ -8,6 +8,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from fpovi.programs import keep_programs
+
 # What `fpovi --help` says of each command, and the module that has it: imported only when it is called, as one that
 # reads tables and fits models takes seconds to import.
 COMMANDS = {
@@ -83,3 +85,9 @@ def main(
     ] = False,
 ) -> None:
     """Bayesian neural networks whose particles are functions."""
+
+
+def entry() -> None:
+    """The ``fpovi`` command."""
+    keep_programs()
+    app()

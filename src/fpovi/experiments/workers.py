@@ -14,6 +14,8 @@ from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
+from fpovi.programs import keep_programs
+
 A = TypeVar("A")
 B = TypeVar("B")
 Stream = Callable[[Callable[[A], B], Iterable[A], int], Iterator[B]]
@@ -94,10 +96,8 @@ def become_worker(parent: int, folder: str, cores: list[int]) -> None:
 
 def _share_programs(folder: str) -> None:
     """What one worker compiles, the others find: cells of an experiment often differ in nothing but their data."""
-    import jax
-
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else they do already
-        jax.config.update("jax_compilation_cache_dir", folder)
+        keep_programs(folder)
 
 
 def _leave_with(parent: int) -> None:
