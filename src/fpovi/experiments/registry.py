@@ -2,12 +2,14 @@
 """All experiments by name, each behind the same five functions."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
 from fpovi.experiments import defaults, synthetic, synthetic_figure, uci, uci_view
 from fpovi.experiments.store import Cell, Row, Store
+from fpovi.experiments.uci_setups import LABELS, SETUPS, Setup
 from fpovi.experiments.view import View
 
 Watch = Callable[[int, int, float], None]
@@ -44,6 +46,18 @@ def _run_synthetic(cell: Cell, store: Store, watch: Watch) -> dict[str, Any]:
     return synthetic.run_cell(cell, reference, watch)
 
 
+def _uci(setup: Setup) -> Experiment:
+    return Experiment(
+        cells=lambda options: uci.cells(
+            setup, options.preset, options.datasets, options.splits, options.methods, options.seed or 0, options.draw
+        ),
+        run=lambda cell, store, watch: uci.run_cell(cell, watch),
+        label=lambda cell: f"{cell.dataset}, split {cell.split}: {LABELS[cell.method]}",
+        view=partial(uci_view.view, setup),
+        figure=partial(uci_view.figure, setup),
+    )
+
+
 EXPERIMENTS = {
     "synthetic": Experiment(
         cells=lambda options: synthetic.cells(options.preset, synthetic.SEED if options.seed is None else options.seed),
@@ -59,15 +73,7 @@ EXPERIMENTS = {
         label=lambda cell: f"{cell.dataset}, split {cell.split}: {defaults.LABELS[cell.method]}",
         view=defaults.view,
     ),
-    "uci": Experiment(
-        cells=lambda options: uci.cells(
-            options.preset, options.datasets, options.splits, options.methods, options.seed or 0, options.draw
-        ),
-        run=lambda cell, store, watch: uci.run_cell(cell, watch),
-        label=lambda cell: f"{cell.dataset}, split {cell.split}: {uci.LABELS[cell.method]}",
-        view=uci_view.view,
-        figure=uci_view.figure,
-    ),
+    **{name: _uci(setup) for name, setup in SETUPS.items()},
 }
 
 
