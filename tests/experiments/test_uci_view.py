@@ -99,7 +99,7 @@ def test_one_split_or_fewer_epochs_claim_nothing():
     assert EXPERIMENTS["uci"].view(rows("f-svgd", [2.4])).notes == ()
     quick = EXPERIMENTS["uci"].view(rows("f-svgd", [2.4, 2.5], preset="quick"))
     assert quick.notes == ()
-    assert "200 epochs, above 1,000 rows 800 (published: 500 and 3,000)" in quick.explanation[1]
+    assert "200 epochs, above 1,000 rows 800 (published: 500 epochs, above 1,000 rows 3,000)" in quick.explanation[1]
 
 
 def test_the_figure_has_a_panel_per_set_and_score(tmp_path):

@@ -18,7 +18,7 @@ from fpovi.experiments.uci_methods import METHODS, Rows, Task, Watch
 from fpovi.experiments.uci_setups import SETUPS, Setup
 from fpovi.types import lookup
 
-FEW_ROWS = 1000  # up to so many in all, steps are small and epochs few
+FEW_ROWS = 1000
 
 
 def cells(
@@ -46,6 +46,12 @@ def cells(
     ]
 
 
+def pace(rows: int, epochs: tuple[int, int]) -> tuple[int, int]:
+    """How many rows a step has and how many epochs there are, for a set of so many rows in all: few, or more."""
+    many = rows > FEW_ROWS
+    return (1000 if many else 100), epochs[many]
+
+
 def task_of(cell: Cell, split: Split, valid: Rows | None = None) -> Task:
     """The paper's widths and batches; each split has randomness of its own.
 
@@ -57,13 +63,14 @@ def task_of(cell: Cell, split: Split, valid: Rows | None = None) -> Task:
     """
     setup = lookup(SETUPS, cell.experiment, "experiment")
     preset = setup.preset(cell.preset)
-    many = sum(map(len, (split.y_train, split.y_test, () if valid is None else valid[1]))) > FEW_ROWS
+    rows = sum(map(len, (split.y_train, split.y_test, () if valid is None else valid[1])))
+    batch_size, epochs = pace(rows, preset.epochs)
     return Task(
         seed=1000 * cell.seed + cell.split,
         split=split,
         hidden=setup.hidden_of_protein if cell.dataset == "protein" else setup.hidden,
-        batch_size=1000 if many else 100,
-        epochs=preset.epochs[many],
+        batch_size=batch_size,
+        epochs=epochs,
         gp_rows=preset.gp_rows,
         valid=valid,
     )

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from fpovi.experiments.comparison import SCORES, compare
 from fpovi.experiments.published import Published, errors_apart
-from fpovi.experiments.statistics import Mean, mean_of, plus_minus
+from fpovi.experiments.statistics import from_record, mean_of, plus_minus
 from fpovi.experiments.store import Row
-from fpovi.experiments.uci_setups import CITED, LABELS, WHOLE, Setup
+from fpovi.experiments.uci_setups import CITED, LABELS, WHOLE, Preset, Setup
 from fpovi.experiments.view import View
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, WEIGHT_SPACE
 
@@ -59,16 +59,19 @@ def _explanation(setup: Setup, name: str) -> tuple[str, ...]:
     preset, whole = setup.presets[name], setup.presets[WHOLE]
     layers = " and ".join(map(str, setup.hidden))
     wide = "" if setup.hidden == setup.hidden_of_protein else f" ({setup.hidden_of_protein[0]} for protein)"
-    few, many = preset.epochs
-    epochs = f"{few:,} epochs" if few == many else f"{few:,} epochs, above 1,000 rows {many:,}"
     return (
         f"published: as Wang et al. (2019) print it, {setup.sources}; their ± has n where ours has n − 1, and their "
         f"splits are random ones",
-        f"networks of {layers} hidden units{wide}, {epochs}"
-        + ("" if preset.epochs == whole.epochs else f" (published: {' and '.join(f'{e:,}' for e in whole.epochs)})")
+        f"networks of {layers} hidden units{wide}, {_epochs(preset)}"
+        + ("" if preset.epochs == whole.epochs else f" (published: {_epochs(whole)})")
         + (", of which held-out rows choose the best" if setup.held_out else "")
         + (f"; the Gaussian process sees at most {preset.gp_rows:,} rows" if "gp" in preset.methods else ""),
     )
+
+
+def _epochs(preset: Preset) -> str:
+    few, many = preset.epochs
+    return f"{few:,} epochs" if few == many else f"{few:,} epochs, above 1,000 rows {many:,}"
 
 
 def _lines(by_place: dict[Place, Record], seconds: dict[tuple[str, str], float]) -> list[list[str]]:
@@ -97,7 +100,7 @@ def _with_published(setup: Setup, record: Record) -> Record:
     theirs = setup.published.get((record["dataset"], record["metric"], record["method"]))
     if theirs is None:
         return record
-    ours = _mean(record)
+    ours = from_record(record)
     apart = errors_apart(ours, theirs) if ours.splits > 1 else None
     return {**record, "published": {**_printed(theirs), "errors_apart": apart}}
 
@@ -130,15 +133,10 @@ def _agreement(records: Sequence[Record]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _mean(record: Record) -> Mean:
-    error = record["standard_error"]
-    return Mean(record["mean"], float("nan") if error is None else error, record["splits"])
-
-
 def _own(record: Record, most: int) -> str:
     if "mean" not in record:
         return ""
-    text = plus_minus(_mean(record), most)
+    text = plus_minus(from_record(record), most)
     return f"**{text}**" if record["best"] else text
 
 
@@ -148,7 +146,7 @@ def _theirs(record: Record) -> str:
 
 
 def _difference(record: Record, most: int) -> str:
-    return plus_minus(_mean(record["difference"]), most, signed=True) if "difference" in record else ""
+    return plus_minus(from_record(record["difference"]), most, signed=True) if "difference" in record else ""
 
 
 def _mean_seconds(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
@@ -183,9 +181,10 @@ def _draw(panel: Axes, records: Sequence[Record], methods: Sequence[str]) -> Non
         place = methods.index(record["method"])
         colour = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE}.get(record["method"][:2], MUTED)
         if "mean" in record:
-            ours = _mean(record)
+            ours = from_record(record)
             panel.errorbar(ours.value, place, xerr=ours.error if ours.splits > 1 else None, fmt="o", color=colour)
         if theirs := record.get("published"):
             hollow: dict[str, Any] = {"fmt": "o", "color": colour, "mfc": "white", "alpha": 0.6}
-            panel.errorbar(theirs["mean"], place + 0.3, xerr=theirs["standard_error"], **hollow)
+            below = 0.3 if "mean" in record else 0.0
+            panel.errorbar(theirs["mean"], place + below, xerr=theirs["standard_error"], **hollow)
     panel.grid(axis="x", color=MUTED, alpha=0.2)
