@@ -21,14 +21,14 @@ from fpovi.experiments.statistics import (
 )
 from fpovi.experiments.store import Row
 from fpovi.experiments.view import View
-from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, WEIGHT_SPACE
+from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE
 
 COLUMNS = (
     "set", "method", "NLL", "with inputs", "difference", "CRPS", "with inputs", "difference", "95 % coverage",
     "with inputs", "NLL at home", "difference",
 )  # fmt: skip
 PAIRED = ("nll", "crps", "coverage_95", "source_nll")
-COLOURS = {"f-svgd": FUNCTION_SPACE, "fpovi": WEIGHT_SPACE}
+COLOURS = {"f-svgd": FUNCTION_SPACE, "fpovi": INK}
 Record = dict[str, Any]
 
 

@@ -15,12 +15,13 @@ from fpovi.experiments.statistics import from_record, mean_of, plus_minus
 from fpovi.experiments.store import Row
 from fpovi.experiments.uci_setups import CITED, LABELS, WHOLE, Preset, Setup
 from fpovi.experiments.view import View
-from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, WEIGHT_SPACE
+from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, WEIGHT_SPACE
 
 REFERENCE = "f-svgd"
 COLUMNS = (
     "set", "method", "RMSE", "published", "NLL", "published", "CRPS", "95 % coverage", "NLL less f-SVGD", "s",
 )  # fmt: skip
+COLOURS = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE, "fp": INK}  # by the start of a method's name
 NAMES = {**LABELS, **CITED}
 Record = dict[str, Any]
 Place = tuple[str, str, str]  # set, method, metric
@@ -179,7 +180,7 @@ def figure(setup: Setup, rows: Sequence[Row]) -> Figure:
 def _draw(panel: Axes, records: Sequence[Record], methods: Sequence[str]) -> None:
     for record in records:
         place = methods.index(record["method"])
-        colour = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE}.get(record["method"][:2], MUTED)
+        colour = COLOURS.get(record["method"][:2], MUTED)
         if "mean" in record:
             ours = from_record(record)
             panel.errorbar(ours.value, place, xerr=ours.error if ours.splits > 1 else None, fmt="o", color=colour)
