@@ -10,7 +10,8 @@ from sklearn.decomposition import PCA
 from fpovi.baselines import normal
 from fpovi.data.uci import Regression
 from fpovi.experiments import adaptation, uci_best, uci_learners
-from fpovi.experiments.registry import EXPERIMENTS, Options
+from fpovi.experiments.grid import Options
+from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.store import Cell, Row
 from fpovi.plots import save
 
@@ -139,6 +140,6 @@ def test_cells_and_choices():
     cells = EXPERIMENTS["adaptation"].cells(Options("full"))
     assert len(cells) == 6 * 10 * len(adaptation.METHODS)
     assert list(adaptation.METHODS) == list(adaptation.LABELS)
-    for choice in ({"preset": "paper"}, {"datasets": ["iris"]}, {"methods": ["bbb"]}):
+    for choice in ({"preset": "paper"}, {"datasets": ("iris",)}, {"methods": ("bbb",)}):
         with pytest.raises(ValueError, match="is not known"):
-            adaptation.cells(**{"preset": "quick", **choice})
+            adaptation.cells(Options(**choice))

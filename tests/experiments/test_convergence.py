@@ -7,7 +7,8 @@ import os
 import pytest
 
 from fpovi.experiments import convergence
-from fpovi.experiments.registry import EXPERIMENTS, Options
+from fpovi.experiments.grid import Options
+from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.store import Cell, Row
 from fpovi.experiments.uci_setups import SETUPS
 from fpovi.plots import save
@@ -29,9 +30,9 @@ def test_cells_are_the_papers_set_and_choices_are_checked():
     assert {cell.dataset for cell in cells} == {"concrete"}
     assert len(cells) == 5 * len(convergence.METHODS)
     assert SETUPS[convergence.SETUP].presets["paper"].epochs == (1000, 1000)
-    for choice in ({"preset": "best"}, {"datasets": ["iris"]}, {"methods": ["gp"]}, {"draw": "lucky"}):
+    for choice in ({"preset": "best"}, {"datasets": ("iris",)}, {"methods": ("gp",)}, {"draw": "lucky"}):
         with pytest.raises(ValueError, match="is not known"):
-            convergence.cells(**{"preset": "quick", **choice})
+            convergence.cells(Options(**choice))
 
 
 def test_validation_rows_choose_and_test_rows_tell():

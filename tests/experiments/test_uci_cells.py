@@ -14,7 +14,8 @@ from fpovi.data.scaling import scale_split
 from fpovi.data.uci import UCI, Split
 from fpovi.estimators import BNNRegressor
 from fpovi.experiments import uci, uci_best, uci_learners, uci_methods
-from fpovi.experiments.registry import EXPERIMENTS, Options
+from fpovi.experiments.grid import Options
+from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.store import Cell, Store
 from fpovi.experiments.sweep import sweep
 from fpovi.experiments.uci_setups import CITED, LABELS, SETUPS, Preset
@@ -165,25 +166,25 @@ def test_the_estimator_has_the_papers_networks():
 
 
 def test_cells_cover_the_tables_and_choices_are_checked():
-    whole = uci.cells(MAIN, "paper")
+    whole = uci.cells(MAIN, Options("paper"))
     assert len(whole) == len(set(whole)) == 13 * (8 * 20 + 5)
-    assert {cell.draw for cell in uci.cells(MAIN, "quick", draw="random")} == {"random"}
+    assert {cell.draw for cell in uci.cells(MAIN, Options(draw="random"))} == {"random"}
     some = EXPERIMENTS["uci"].cells(Options("paper", 7, ("yacht",), 3, ("gp", "f-svgd"), "random"))
     assert {(cell.split, cell.seed, cell.method) for cell in some} == {
         (split, 7, method) for split in range(3) for method in ("gp", "f-svgd")
     }
-    for choice in ({"preset": "fast"}, {"datasets": ["iris"]}, {"methods": ["vi"]}, {"draw": "lucky"}):
+    for choice in ({"preset": "fast"}, {"datasets": ("iris",)}, {"methods": ("vi",)}, {"draw": "lucky"}):
         with pytest.raises(ValueError, match="is not known"):
-            uci.cells(MAIN, **{"preset": "quick", **choice})
+            uci.cells(MAIN, Options(**choice))
 
 
 def test_best_shows_the_papers_rows_beside_its_own():
     """On the same splits, and not run again."""
-    cells = uci.cells(MAIN, "best", splits=2, datasets=["yacht"])
+    cells = uci.cells(MAIN, Options("best", splits=2, datasets=("yacht",)))
     assert [(cell.split, cell.method, cell.preset) for cell in cells] == [
         (0, "fpovi", "best"), (0, "f-svgd", "paper"), (1, "fpovi", "best"), (1, "f-svgd", "paper"),
     ]  # fmt: skip
-    assert {cell for cell in cells if cell.method == "f-svgd"} <= set(uci.cells(MAIN, "paper"))
+    assert {cell for cell in cells if cell.method == "f-svgd"} <= set(uci.cells(MAIN, Options("paper")))
 
 
 @pytest.mark.parametrize(("part", "of"), [("kernels", "uci"), ("uci-narrow", "uci-vip")])
@@ -195,7 +196,8 @@ def test_tables_that_share_cells_share_their_settings(part, of):
     for name, preset in ours.presets.items():
         assert (preset.epochs, preset.splits) == (theirs.presets[name].epochs, theirs.presets[name].splits)
         assert set(preset.datasets) <= set(UCI)
-    assert set(uci.cells(ours, "paper", methods=["f-svgd"])) <= set(uci.cells(theirs, "paper", methods=["f-svgd"]))
+    same = Options("paper", methods=("f-svgd",))
+    assert set(uci.cells(ours, same)) <= set(uci.cells(theirs, same))
 
 
 # hidden units (of protein), epochs of few and many rows, splits (of protein), and sets of the paper's appendix
@@ -236,7 +238,7 @@ def test_every_method_has_a_name_and_every_baseline_a_method():
 def test_a_cell_on_real_data(draw, tmp_path, monkeypatch):
     """Few epochs, but the target's own units: yacht has a standard deviation of 15."""
     monkeypatch.setitem(MAIN.presets, "quick", BRIEF)
-    cells, steps = uci.cells(MAIN, "quick", splits=1, draw=draw), []
+    cells, steps = uci.cells(MAIN, Options(splits=1, draw=draw)), []
     [row] = sweep(
         cells, lambda cell: uci.run_cell(cell, lambda *step: steps.append(step[:2])), Store(tmp_path / "rows")
     )

@@ -17,7 +17,8 @@ from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import one_of
 from fpovi.cli.progress import CellProgress
 from fpovi.data.splits import DRAWS
-from fpovi.experiments.registry import EXPERIMENTS, SILENT, Options, run_cell
+from fpovi.experiments.grid import Options
+from fpovi.experiments.registry import EXPERIMENTS, SILENT, run_cell
 from fpovi.experiments.store import Store
 from fpovi.experiments.sweep import sweep
 from fpovi.experiments.view import View

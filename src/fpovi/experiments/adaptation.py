@@ -8,7 +8,7 @@ as points at which functions are compared; the other half are the test rows. Eac
 without, on the same rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -18,9 +18,10 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from fpovi.calibration import evaluate
-from fpovi.data.uci import UCI, Regression, Split, load_uci
+from fpovi.data.uci import Regression, Split, load_uci
 from fpovi.experiments import uci_best
 from fpovi.experiments.comparison import SCORES
+from fpovi.experiments.grid import Options, grid
 from fpovi.experiments.store import Cell
 from fpovi.experiments.uci import pace
 from fpovi.experiments.uci_learners import LEARNERS, by_functions, surroundings
@@ -126,25 +127,11 @@ METHODS: dict[str, Callable[[Task, Inputs, Watch], Predictive]] = {
 }
 
 
-def cells(
-    preset: str,
-    datasets: Sequence[str] = (),
-    splits: int | None = None,
-    methods: Sequence[str] = (),
-    seed: int = 0,
-) -> list[Cell]:
-    """Every method on every division of every set."""
-    chosen = lookup(PRESETS, preset, "preset")
-    for dataset in datasets:
-        lookup(UCI, dataset, "dataset")
-    for method in methods:
-        lookup(METHODS, method, "method")
-    return [
-        Cell("adaptation", method, dataset, split, seed, preset)
-        for dataset in (datasets or chosen.datasets)
-        for split in range(splits or chosen.splits)
-        for method in (methods or METHODS)
-    ]
+def cells(options: Options) -> list[Cell]:
+    """Every method on every division of every set; ``draw`` has no say."""
+    preset = lookup(PRESETS, options.preset, "preset")
+    whole = options._replace(draw="standard")
+    return grid("adaptation", whole, preset.datasets, lambda dataset: preset.splits, tuple(METHODS), METHODS)
 
 
 def run_cell(cell: Cell, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:

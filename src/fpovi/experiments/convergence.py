@@ -15,9 +15,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fpovi.calibration import nll
-from fpovi.data.splits import DRAWS
-from fpovi.data.uci import UCI
 from fpovi.experiments import uci
+from fpovi.experiments.grid import Options, grid
 from fpovi.experiments.statistics import mean_of, plus_minus
 from fpovi.experiments.store import Cell, Row
 from fpovi.experiments.uci_learners import LEARNERS
@@ -34,27 +33,10 @@ COLOURS = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE}
 DASHES = ("-", "--", ":", "-.")  # methods of one space
 
 
-def cells(
-    preset: str,
-    datasets: Sequence[str] = (),
-    splits: int | None = None,
-    methods: Sequence[str] = (),
-    seed: int = 0,
-    draw: str = "standard",
-) -> list[Cell]:
+def cells(options: Options) -> list[Cell]:
     """Every method on the first splits of concrete, or of other sets."""
-    number = lookup(SPLITS, preset, "preset")
-    lookup(DRAWS, draw, "draw")
-    for dataset in datasets:
-        lookup(UCI, dataset, "dataset")
-    for method in methods:
-        lookup(LEARNERS, method, "method")
-    return [
-        Cell("convergence", method, dataset, split, seed, preset, draw)
-        for dataset in (datasets or ("concrete",))
-        for split in range(splits or number)
-        for method in (methods or METHODS)
-    ]
+    number = lookup(SPLITS, options.preset, "preset")
+    return grid("convergence", options, ("concrete",), lambda dataset: number, METHODS, LEARNERS)
 
 
 def run_cell(cell: Cell, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:

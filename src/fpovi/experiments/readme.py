@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fpovi.experiments import defaults, synthetic_figure
-from fpovi.experiments.registry import EXPERIMENTS, Options
+from fpovi.experiments.grid import Options
+from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.store import Row, Store
 from fpovi.experiments.view import markdown
 

@@ -17,23 +17,13 @@ from fpovi.experiments import (
     uci,
     uci_view,
 )
+from fpovi.experiments.grid import Options
 from fpovi.experiments.store import Cell, Row, Store
 from fpovi.experiments.uci_setups import LABELS, SETUPS, Setup
 from fpovi.experiments.view import View
 
 Watch = Callable[[int, int, float], None]
 SILENT: Watch = lambda done, total, score: None  # noqa: E731
-
-
-class Options(NamedTuple):
-    """What a user may say of an experiment; an empty or absent choice is the preset's."""
-
-    preset: str = "quick"
-    seed: int | None = None
-    datasets: tuple[str, ...] = ()
-    splits: int | None = None
-    methods: tuple[str, ...] = ()
-    draw: str = "standard"
 
 
 class Experiment(NamedTuple):
@@ -61,9 +51,7 @@ def _of_split(labels: Mapping[str, str]) -> Callable[[Cell], str]:
 
 def _uci(setup: Setup) -> Experiment:
     return Experiment(
-        cells=lambda options: uci.cells(
-            setup, options.preset, options.datasets, options.splits, options.methods, options.seed or 0, options.draw
-        ),
+        cells=partial(uci.cells, setup),
         run=lambda cell, store, watch: uci.run_cell(cell, watch),
         label=_of_split(LABELS),
         view=partial(uci_view.view, setup),
@@ -88,18 +76,14 @@ EXPERIMENTS = {
     ),
     **{name: _uci(setup) for name, setup in SETUPS.items()},
     "convergence": Experiment(
-        cells=lambda options: convergence.cells(
-            options.preset, options.datasets, options.splits, options.methods, options.seed or 0, options.draw
-        ),
+        cells=convergence.cells,
         run=lambda cell, store, watch: convergence.run_cell(cell, watch),
         label=_of_split(LABELS),
         view=convergence.view,
         figure=convergence.figure,
     ),
     "adaptation": Experiment(
-        cells=lambda options: adaptation.cells(
-            options.preset, options.datasets, options.splits, options.methods, options.seed or 0
-        ),
+        cells=adaptation.cells,
         run=lambda cell, store, watch: adaptation.run_cell(cell, watch),
         label=_of_split(adaptation.LABELS),
         view=adaptation_view.view,

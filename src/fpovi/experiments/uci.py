@@ -6,13 +6,14 @@ Every cell is a method on one split, on the same network under the same prior. W
 prints in :mod:`fpovi.experiments.published`.
 """
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fpovi.calibration import evaluate
-from fpovi.data.splits import DRAWS, load_held_out, load_split
-from fpovi.data.uci import UCI, Split
+from fpovi.data.splits import load_held_out, load_split
+from fpovi.data.uci import Split
 from fpovi.experiments.comparison import SCORES
+from fpovi.experiments.grid import Options, grid
 from fpovi.experiments.store import Cell
 from fpovi.experiments.uci_methods import METHODS, Rows, Task, Watch
 from fpovi.experiments.uci_setups import SETUPS, Setup
@@ -21,29 +22,13 @@ from fpovi.types import lookup
 FEW_ROWS = 1000
 
 
-def cells(
-    setup: Setup,
-    preset: str,
-    datasets: Sequence[str] = (),
-    splits: int | None = None,
-    methods: Sequence[str] = (),
-    seed: int = 0,
-    draw: str = "standard",
-) -> list[Cell]:
+def cells(setup: Setup, options: Options) -> list[Cell]:
     """The first splits of every set, by every method."""
-    chosen = setup.preset(preset)
-    lookup(DRAWS, draw, "draw")
-    for dataset in datasets:
-        lookup(UCI, dataset, "dataset")
-    for method in methods:
-        lookup(dict.fromkeys(setup.methods), method, "method")
-    return [
-        Cell(setup.rows_in, method, dataset, split, seed, chosen.owner(method, preset), draw)
-        for dataset in (datasets or chosen.datasets)
-        # by split, then method: when a worker comes to a split, programs for the set are likely to be there
-        for split in range(splits or (chosen.splits_of_protein if dataset == "protein" else chosen.splits))
-        for method in (methods or (*chosen.methods, *chosen.beside))
-    ]
+    preset = setup.preset(options.preset)
+    splits = lambda dataset: preset.splits_of_protein if dataset == "protein" else preset.splits  # noqa: E731
+    shown = (*preset.methods, *preset.beside)
+    listed = grid(setup.rows_in, options, preset.datasets, splits, shown, setup.methods)
+    return [replace(cell, preset=preset.owner(cell.method, options.preset)) for cell in listed]
 
 
 def pace(rows: int, epochs: tuple[int, int]) -> tuple[int, int]:
