@@ -3,6 +3,7 @@
 
 import json
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -72,7 +73,7 @@ def test_a_cell_scores_both_regions(monkeypatch):
 def test_extra_points_lie_where_the_questions_are(monkeypatch):
     """f-SVGD compares near the target's inputs, in the units of the training rows."""
     data, regions, seen = a_set(), adaptation.divide(a_set().x, 0), []
-    monkeypatch.setattr(adaptation, "learn_networks", lambda learn, task, watch: None)
+    monkeypatch.setattr(adaptation, "learn_networks", lambda learn, task, watch: adaptation.ALL["gp"](task, watch))
     monkeypatch.setattr(adaptation, "by_functions", lambda flow, around: seen.append((flow, around)))
     task = adaptation.task_of(Cell("adaptation", "f-svgd-target", "yacht"), data, regions)
     adaptation.METHODS["f-svgd-target"](task, data.x[regions.unlabelled], lambda *_: None)
@@ -99,7 +100,7 @@ def test_the_estimator_compares_at_the_targets_inputs_too(monkeypatch, key):
     answer = adaptation.METHODS["fpovi-target"](task, data.x[regions.unlabelled], lambda *_: None)
     assert answer.f.shape == (4, 22, 1)
     [model] = seen
-    labelled = model.encoder_(task.split.x_train).astype(np.float32)
+    labelled = jnp.asarray(model.encoder_(task.split.x_train), jnp.float32)
     points = np.asarray(model.measurement(key, labelled))
     np.testing.assert_array_equal(points[: len(labelled)], labelled)
     assert len(points) == len(labelled) + 40
