@@ -66,7 +66,8 @@ def _explanation(setup: Setup, name: str) -> tuple[str, ...]:
         f"networks of {layers} hidden units{wide}, {_epochs(preset)}"
         + ("" if preset.epochs == whole.epochs else f" (published: {_epochs(whole)})")
         + (", of which held-out rows choose the best" if setup.held_out else "")
-        + (f"; the Gaussian process sees at most {preset.gp_rows:,} rows" if "gp" in preset.methods else ""),
+        + (f"; the Gaussian process sees at most {preset.gp_rows:,} rows" if "gp" in preset.methods else "")
+        + ("; BNNRegressor() decides for itself how long it learns" if "fpovi" in preset.methods else ""),
     )
 
 
