@@ -67,6 +67,14 @@ def test_targets_that_do_not_fit_are_refused(name, key):
         BASELINES[name](key, NETWORK, gaussian(0.1), make_batch(x, np.stack([y, y], axis=1)), num_steps=16, n=4)
 
 
+@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("count", ["n", "num_steps"])
+def test_there_is_at_least_one_draw_and_one_step(name, count, key):
+    x, y = a_plane(20)
+    with pytest.raises(ValueError, match=f"{count}=0 must be at least 1"):
+        BASELINES[name](key, NETWORK, gaussian(0.1), make_batch(x, y), **{"num_steps": 16, "n": 4, count: 0})
+
+
 @pytest.mark.parametrize("name", ["mc_dropout", "bayes_by_backprop"])
 def test_networks_without_known_layers_are_refused(name, key):
     import equinox as eqx

@@ -15,8 +15,10 @@ import fpovi
 from fpovi.cli import app
 from fpovi.data.uci import Split
 from fpovi.experiments import defaults
+from fpovi.experiments.registry import EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
+UNKNOWN = f"experiment='unknown' is not known; choose one of {', '.join(sorted(EXPERIMENTS))}"
 
 
 @pytest.fixture
@@ -41,8 +43,8 @@ def test_demo_shows_a_table_and_writes_the_figure(finished):
     assert result.exit_code == 0, result.output
     for word in ("f-SVGD", "weight-space SVGD", "NUTS, 50 draws", "R̂"):
         assert word in result.output
-    assert (finished / "synthetic-seed3.png").exists()
-    assert (finished / "synthetic-seed3.svg").exists()
+    assert (finished / "synthetic-quick-seed3.png").exists()
+    assert (finished / "synthetic-quick-seed3.svg").exists()
 
 
 def test_demo_as_json(finished):
@@ -54,7 +56,7 @@ def test_demo_as_json(finished):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["reproduce", "unknown"], "experiment='unknown' is not known; choose one of defaults, synthetic, uci"),
+        (["reproduce", "unknown"], UNKNOWN),
         (["reproduce", "synthetic", "--preset", "fast"], "preset='fast' is not known; choose one of quick"),
     ],
 )

@@ -9,7 +9,15 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from fpovi.data.scaling import scale_split
-from fpovi.data.splits import DRAWS, load_split, random_parts, random_split, validation_split
+from fpovi.data.splits import (
+    DRAWS,
+    PARTS,
+    held_out,
+    load_held_out,
+    load_split,
+    random_parts,
+    standard_parts,
+)
 from fpovi.data.uci import UCI, Regression, Split
 
 needs_data = pytest.mark.skipif(not os.environ.get("FPOVI_DATA"), reason="FPOVI_DATA names no folder with data files")
@@ -68,12 +76,30 @@ def test_splits_never_change(name):
     assert hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16] == known
 
 
-def test_validation_rows_come_from_the_training_rows():
-    data = numbered(200)
-    whole, inner = random_split("boston", data, 1), validation_split("boston", data, 1)
-    assert set(whole.y_train) == set(inner.y_train) | set(inner.y_test)
-    assert set(whole.y_test).isdisjoint(inner.y_test)
-    np.testing.assert_array_equal(whole.x_test[:, 0], whole.y_test)
+@pytest.mark.parametrize("draw", DRAWS)
+def test_validation_rows_come_from_the_training_rows(draw):
+    """A tenth of all rows, and the test rows stay the same."""
+    data = numbered(200)._replace(test_index=np.arange(40, dtype=np.int32).reshape(2, 20))
+    whole, inner = DRAWS[draw]("boston", data, 1), held_out(data, PARTS[draw]("boston", data, 1))
+    assert set(whole.y_train) == set(inner.split.y_train) | set(inner.y_valid)
+    assert set(whole.y_test) == set(inner.split.y_test)
+    assert len(inner.y_valid) == len(whole.y_train) - len(inner.split.y_train) == 20
+    np.testing.assert_array_equal(inner.x_valid[:, 0], inner.y_valid)
+
+
+def test_standard_validation_rows_never_change_and_differ_between_splits():
+    data = numbered(50)._replace(test_index=np.arange(10, dtype=np.int32).reshape(2, 5))
+    first, second = (standard_parts(data, number).valid.tolist() for number in range(2))
+    assert first == [35, 42, 32, 9, 15]
+    assert set(first) != set(second)
+    with pytest.raises(ValueError, match="split=2 does not exist"):
+        standard_parts(data, 2)
+
+
+@needs_data
+def test_rows_held_out_of_real_sets():
+    found = load_held_out("yacht", "random", 3)
+    assert (len(found.split.y_train), len(found.y_valid), len(found.split.y_test)) == (246, 31, 31)
 
 
 @needs_data

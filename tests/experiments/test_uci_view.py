@@ -5,20 +5,20 @@ import json
 
 import pytest
 
-from fpovi.experiments import uci_view
-from fpovi.experiments.published import METHODS, PUBLISHED, Published, errors_apart
+from fpovi.experiments.published import Published, errors_apart
 from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.statistics import Mean
 from fpovi.experiments.store import Cell, Row
+from fpovi.experiments.uci_setups import LABELS, SETUPS
 from fpovi.experiments.view import markdown
 from fpovi.plots import save
 
 
-def rows(method, nll, dataset="boston", preset="paper"):
+def rows(method, nll, dataset="boston", preset="paper", experiment="uci"):
     other = {"crps": 1.0, "coverage_95": 0.9}
     metrics = [{"rmse": 2.6 + 0.1 * split, "nll": value, **other} for split, value in enumerate(nll)]
     return [
-        Row(Cell("uci", method, dataset, split, preset=preset), found, float(split + 1), {})
+        Row(Cell(experiment, method, dataset, split, preset=preset), found, float(split + 1), {})
         for split, found in enumerate(metrics)
     ]
 
@@ -28,24 +28,35 @@ ROWS = [*rows("gp", [2.0, 2.1, 2.2]), *rows("f-svgd", [2.4, 2.5, 2.7]), *rows("w
 
 
 @pytest.mark.parametrize(
-    ("place", "numbers"),
+    ("setup", "place", "numbers"),
     [
-        (("boston", "rmse", "f-svgd"), (2.54, 0.11)),
-        (("yacht", "rmse", "f-pi-sgld"), (0.58, 0.06)),
-        (("protein", "rmse", "w-svgd"), (4.61, 0.01)),
-        (("concrete", "nll", "f-svgd"), (2.84, 0.06)),
-        (("naval", "nll", "w-pi-sgld"), (-6.39, 0.02)),
-        (("kin8nm", "nll", "f-w-sgld-b"), (-1.26, 0.00)),
+        ("uci", ("boston", "rmse", "f-svgd"), (2.54, 0.11)),
+        ("uci", ("yacht", "rmse", "f-pi-sgld"), (0.58, 0.06)),
+        ("uci", ("protein", "rmse", "w-svgd"), (4.61, 0.01)),
+        ("uci", ("concrete", "nll", "f-svgd"), (2.84, 0.06)),
+        ("uci", ("naval", "nll", "w-pi-sgld"), (-6.39, 0.02)),
+        ("uci", ("kin8nm", "nll", "f-w-sgld-b"), (-1.26, 0.00)),
+        ("uci-deep", ("yacht", "rmse", "mcbn"), (1.23, 0.05)),
+        ("uci-deep", ("protein", "nll", "f-svgd"), (2.60, 0.01)),
+        ("uci-deep", ("wine-red", "nll", "mnf"), (0.93, 0.00)),
+        ("uci-vip", ("energy", "nll", "f-svgd"), (0.69, 0.03)),
+        ("uci-vip", ("yacht", "rmse", "vip"), (0.32, 0.06)),
+        ("uci-narrow", ("power", "nll", "w-svgd"), (2.79, 0.01)),
+        ("uci-narrow", ("protein", "rmse", "alpha-dropout"), (4.46, 0.00)),
+        ("kernels", ("concrete", "nll", "f-svgd"), (2.96, 0.04)),
+        ("kernels", ("yacht", "nll", "w-svgd-ka"), (1.35, 0.06)),
     ],
 )
-def test_published_numbers(place, numbers):
-    assert PUBLISHED[place] == Published(*numbers)
+def test_published_numbers(setup, place, numbers):
+    assert SETUPS[setup].published[place] == Published(*numbers)
 
 
 def test_published_tables_are_whole():
-    assert len(PUBLISHED) == 8 * 2 * 6
-    assert set(METHODS) <= set(uci_view.LABELS)
-    assert not any(dataset == "energy" for dataset, _, _ in PUBLISHED)
+    cells = {name: len(setup.published) for name, setup in SETUPS.items()}
+    assert cells == {
+        "uci": 8 * 2 * 6, "kernels": 3 * 4, "uci-deep": 7 * 2 * 3, "uci-vip": 9 * 2 * 2, "uci-narrow": 4 * 2 * 4,
+    }  # fmt: skip
+    assert not any(dataset == "energy" for dataset, _, _ in SETUPS["uci"].published)
 
 
 def test_rounding_hides_no_difference():
@@ -54,7 +65,7 @@ def test_rounding_hides_no_difference():
 
 
 def test_a_line_per_set_and_method():
-    view = uci_view.view(ROWS)
+    view = EXPERIMENTS["uci"].view(ROWS)
     assert view.columns[:6] == ("set", "method", "RMSE", "published", "NLL", "published")
     assert [line[:2] for line in view.lines] == [
         ["boston", "f-SVGD"], ["", "SVGD"], ["", "Gaussian process"], ["energy", "f-SVGD"],
@@ -73,7 +84,7 @@ def test_a_line_per_set_and_method():
 
 
 def test_records_say_how_far_from_the_paper_we_are():
-    view = uci_view.view(ROWS)
+    view = EXPERIMENTS["uci"].view(ROWS)
     records = json.loads(json.dumps(view.records))
     [nll] = [r for r in records if (r["dataset"], r["method"], r["metric"]) == ("boston", "f-svgd", "nll")]
     # (|2.533 − 2.47| − .005)/hypot(.0882, .07)
@@ -85,10 +96,10 @@ def test_records_say_how_far_from_the_paper_we_are():
 
 
 def test_one_split_or_fewer_epochs_claim_nothing():
-    assert uci_view.view(rows("f-svgd", [2.4])).notes == ()
-    quick = uci_view.view(rows("f-svgd", [2.4, 2.5], preset="quick"))
+    assert EXPERIMENTS["uci"].view(rows("f-svgd", [2.4])).notes == ()
+    quick = EXPERIMENTS["uci"].view(rows("f-svgd", [2.4, 2.5], preset="quick"))
     assert quick.notes == ()
-    assert "200 or above 1,000 rows 800" in quick.explanation[1]
+    assert "200 epochs, above 1,000 rows 800 (published: 500 epochs, above 1,000 rows 3,000)" in quick.explanation[1]
 
 
 def test_the_figure_has_a_panel_per_set_and_score(tmp_path):
@@ -96,3 +107,32 @@ def test_the_figure_has_a_panel_per_set_and_score(tmp_path):
     assert [axes.get_title(loc="left") for axes in drawing.axes] == ["boston", "energy", "", ""]
     assert [label.get_text() for label in drawing.axes[0].get_yticklabels()] == ["f-SVGD", "SVGD", "Gaussian process"]
     assert all(path.stat().st_size > 5_000 for path in save(drawing, tmp_path / "uci"))
+
+
+def test_cited_methods_have_lines_without_numbers_of_ours(tmp_path):
+    given = rows("f-svgd", [2.4, 2.5], experiment="uci-deep")
+    view = EXPERIMENTS["uci-deep"].view(given)
+    assert [line[1:6] for line in view.lines[1:]] == [
+        ["MCBN, cited", "", "2.75 ± 0.05", "", "2.38 ± 0.02"], ["MNF, cited", "", "2.98 ± 0.06", "", "2.51 ± 0.06"],
+    ]  # fmt: skip
+    assert view.lines[0][0] == "boston"
+    assert "1,000 epochs, of which held-out rows choose the best" in view.explanation[1]
+    json.dumps(view.records, allow_nan=False)
+    drawing = EXPERIMENTS["uci-deep"].figure(given)
+    assert [label.get_text() for label in drawing.axes[0].get_yticklabels()] == ["f-SVGD", "MCBN, cited", "MNF, cited"]
+
+
+def test_rows_of_the_paper_stand_beside_the_best():
+    beside = rows("f-svgd", [2.4, 2.5, 2.7])
+    view = EXPERIMENTS["uci"].view([*rows("fpovi", [2.3, 2.4, 2.5], preset="best"), *beside])
+    ours, theirs = view.lines
+    assert ours[1] == LABELS["fpovi"]
+    assert ours[8] == "-0.133 ± 0.033"  # −.1, −.1, −.2
+    assert theirs[5] == "2.47 ± 0.07"
+    with pytest.raises(ValueError, match="are mixed"):
+        EXPERIMENTS["uci"].view([*rows("f-svgd", [2.4], preset="quick"), *beside])
+
+
+def test_one_cell_in_two_tables_has_the_numbers_of_each():
+    given = rows("f-svgd", [2.4, 2.5], "concrete")
+    assert [EXPERIMENTS[name].view(given).lines[0][5] for name in ("uci", "kernels")] == ["2.84 ± 0.06", "2.96 ± 0.04"]

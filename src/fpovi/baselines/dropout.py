@@ -2,13 +2,13 @@
 """Monte Carlo dropout: one network, of which every random thinning is taken for a draw of the posterior."""
 
 from functools import partial
+from typing import Unpack
 
 import jax
-import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from fpovi.baselines.independent import Watch, as_state, climb, decaying_adam, fit, log_joint
+from fpovi.baselines.independent import Course, check_counts, climb, draws_of, fit, log_joint
 from fpovi.baselines.layers import Layers, take_apart
 from fpovi.baselines.reuse import made_once
 from fpovi.networks import MLP
@@ -23,12 +23,9 @@ def mc_dropout(
     likelihood: Likelihood,
     data: Batch,
     *,
-    num_steps: int,
     n: int = 20,
     rate: float = 0.05,
-    batch_size: int | None = None,
-    optimiser: optax.GradientTransformation | None = None,
-    watch: Watch | None = None,
+    **course: Unpack[Course],
 ) -> State:
     r"""Dropout as approximate inference (Gal & Ghahramani 2016).
 
@@ -41,18 +38,15 @@ def mc_dropout(
     noise scale, which climbs with the weights.
 
     Args:
-        key, network, likelihood, data, num_steps, batch_size, optimiser, watch: as in
-            :func:`~fpovi.baselines.map_ensemble`; the network must be an ``mlp``.
+        key, network, likelihood, data: as in :func:`~fpovi.baselines.map_ensemble`; the network must be an ``mlp``.
         n: how many thinnings.
         rate: r, the share of units left out.
+        course: num_steps, batch_size, optimiser and watch, as there.
     """
-    optimiser = decaying_adam(num_steps) if optimiser is None else optimiser
-    algorithm = dropout(network, likelihood, rate, optimiser)
+    check_counts(n=n)
     key_fit, key_masks = jax.random.split(key)
-    state = fit(key_fit, algorithm, 1, data, num_steps, batch_size, watch)
-    theta, params = jax.tree.map(lambda leaf: leaf[0], (state.particles, state.params))
-    thinnings = _thinnings(rate, n, key_masks, theta)
-    return as_state(thinnings, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *leaf.shape)), params))
+    state = fit(key_fit, partial(dropout, network, likelihood, rate), 1, data, **course)
+    return draws_of(state, partial(_thinnings, rate, n, key_masks), n)
 
 
 @made_once

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Required, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -93,20 +94,41 @@ def log_likelihood(likelihood: Likelihood, outputs: Array, params: PyTree, batch
     return weighted_log_likelihood(likelihood, params_of_one, f_of_one, batch)
 
 
+class Course(TypedDict, total=False):
+    """How long a baseline climbs, on how many rows a step, by which optimiser, and who looks on."""
+
+    num_steps: Required[int]
+    batch_size: int | None
+    optimiser: optax.GradientTransformation | None
+    watch: Watch | None
+
+
 def fit(
     key: Key,
-    algorithm: Algorithm,
+    climbing: Callable[[optax.GradientTransformation], Algorithm],
     n: int,
     data: Batch,
+    *,
     num_steps: int,
-    batch_size: int | None,
-    watch: Watch | None,
+    batch_size: int | None = None,
+    optimiser: optax.GradientTransformation | None = None,
+    watch: Watch | None = None,
+    rate: float = RATE,
 ) -> State:
-    """Where ``num_steps`` steps lead n members."""
+    """Where ``num_steps`` steps of ``climbing(optimiser)`` lead n members; by default Adam, from ``rate`` down to 0."""
+    check_counts(num_steps=num_steps, n=n)
+    algorithm = climbing(decaying_adam(num_steps, rate) if optimiser is None else optimiser)
     key_start, key_run = jax.random.split(key)
     state = _start(algorithm, n, key_start)
     chunk = max(num_steps // LOOKS, 1)
     return run(key_run, algorithm, state, data, num_steps, batch_size=batch_size, chunk_size=chunk, watch=watch).state
+
+
+def check_counts(**counts: int) -> None:
+    """Of steps and members, there is at least one."""
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name}={count} must be at least 1")
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -114,17 +136,14 @@ def _start(algorithm: Algorithm, n: int, key: Key) -> State:
     return algorithm.init(key, n)
 
 
+def draws_of(state: State, draw: Callable[[PyTree], PyTree], n: int) -> State:
+    """``draw(member)`` gives the n particles that stand for the only member of ``state``; they share its params."""
+    member, params = jax.tree.map(lambda leaf: leaf[0], (state.particles, state.params))
+    return as_state(draw(member), jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *leaf.shape)), params))
+
+
 def map_ensemble(
-    key: Key,
-    network: Network,
-    likelihood: Likelihood,
-    data: Batch,
-    *,
-    num_steps: int,
-    n: int = 20,
-    batch_size: int | None = None,
-    optimiser: optax.GradientTransformation | None = None,
-    watch: Watch | None = None,
+    key: Key, network: Network, likelihood: Likelihood, data: Batch, *, n: int = 20, **course: Unpack[Course]
 ) -> State:
     r"""n independent maximum a posteriori fits from different starts (Lakshminarayanan et al. 2017).
 
@@ -136,14 +155,13 @@ def map_ensemble(
         key: the same key gives the same result.
         network, likelihood: the model.
         data: all rows, from :func:`fpovi.make_batch`.
-        num_steps: how many steps to take.
         n: how many members.
+        num_steps: how many steps to take.
         batch_size: rows per step; all by default.
         optimiser: any optax transformation; Adam whose rate falls from 4e-3 to 0 by default.
         watch: looks at the run now and then, as in :func:`fpovi.run`.
     """
-    optimiser = decaying_adam(num_steps) if optimiser is None else optimiser
-    return fit(key, _alone(network, likelihood, optimiser), n, data, num_steps, batch_size, watch)
+    return fit(key, partial(_alone, network, likelihood), n, data, **course)
 
 
 @made_once

@@ -2,14 +2,14 @@
 """Bayes by backprop: a Gaussian posterior with every weight on its own, by the evidence lower bound."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from fpovi.baselines.independent import Watch, as_state, climb, decaying_adam, fit, log_likelihood
+from fpovi.baselines.independent import Course, check_counts, climb, draws_of, fit, log_likelihood
 from fpovi.baselines.layers import Layers, take_apart
 from fpovi.baselines.reuse import made_once
 from fpovi.networks import MLP
@@ -39,16 +39,7 @@ class MeanField(NamedTuple):
 
 
 def bayes_by_backprop(
-    key: Key,
-    network: Network,
-    likelihood: Likelihood,
-    data: Batch,
-    *,
-    num_steps: int,
-    n: int = 20,
-    batch_size: int | None = None,
-    optimiser: optax.GradientTransformation | None = None,
-    watch: Watch | None = None,
+    key: Key, network: Network, likelihood: Likelihood, data: Batch, *, n: int = 20, **course: Unpack[Course]
 ) -> State:
     r"""n draws of the mean-field posterior (Blundell et al. 2015).
 
@@ -60,17 +51,14 @@ def bayes_by_backprop(
     divergence between Gaussians has a closed form.
 
     Args:
-        key, network, likelihood, data, num_steps, batch_size, watch: as in :func:`~fpovi.baselines.map_ensemble`; the
-            network must be an ``mlp``.
+        key, network, likelihood, data: as in :func:`~fpovi.baselines.map_ensemble`; the network must be an ``mlp``.
         n: how many draws.
-        optimiser: any optax transformation; Adam whose rate falls from 1e-2 to 0 by default.
+        course: num_steps, batch_size, optimiser and watch, as there, but that Adam's rate falls from 1e-2 by default.
     """
-    optimiser = decaying_adam(num_steps, RATE) if optimiser is None else optimiser
+    check_counts(n=n)
     key_fit, key_draws = jax.random.split(key)
-    state = fit(key_fit, mean_field(network, likelihood, optimiser), 1, data, num_steps, batch_size, watch)
-    posterior, params = jax.tree.map(lambda leaf: leaf[0], (state.particles, state.params))
-    draws = _draws(n, key_draws, posterior)
-    return as_state(draws, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *leaf.shape)), params))
+    state = fit(key_fit, partial(mean_field, network, likelihood), 1, data, rate=RATE, **course)
+    return draws_of(state, partial(_draws, n, key_draws), n)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from fpovi.baselines.independent import Watch, alone, as_state, log_likelihood, map_ensemble
+from fpovi.baselines.independent import Watch, alone, as_state, check_counts, log_likelihood, map_ensemble
 from fpovi.baselines.layers import prior_deviations
 from fpovi.baselines.reuse import made_once
 from fpovi.batches import check_batch_size
@@ -31,9 +31,9 @@ def sghmc(
     likelihood: Likelihood,
     data: Batch,
     *,
-    num_steps: int,
     n: int = 20,
     chains: int = 4,
+    num_steps: int,
     batch_size: int | None = None,
     step_size: float = 0.3,
     leapfrogs: int = 10,
@@ -66,7 +66,8 @@ def sghmc(
         step_size: of a move with all data, in standard deviations of the stiffest direction.
         leapfrogs: moves per step.
     """
-    if chains < 1 or n % chains != 0:
+    check_counts(num_steps=num_steps, n=n, chains=chains)
+    if n % chains != 0:
         raise ValueError(f"n={n} must be a multiple of chains={chains}")
     sampling = num_steps // 4
     if sampling < n // chains:

@@ -17,7 +17,8 @@ from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import one_of
 from fpovi.cli.progress import CellProgress
 from fpovi.data.splits import DRAWS
-from fpovi.experiments.registry import EXPERIMENTS, SILENT, Options, run_cell
+from fpovi.experiments.grid import Options
+from fpovi.experiments.registry import EXPERIMENTS, SILENT, run_cell
 from fpovi.experiments.store import Store
 from fpovi.experiments.sweep import sweep
 from fpovi.experiments.view import View
@@ -42,7 +43,7 @@ def demo(out: Out = Path("fpovi-demo"), seed: Seed = None, as_json: AsJson = Fal
 
 def reproduce(
     experiment: Annotated[str, typer.Argument(help=f"Which experiment: {', '.join(EXPERIMENTS)}.")],
-    preset: Annotated[str, typer.Option("--preset", help="Quick; full for defaults, paper for uci.")] = "quick",
+    preset: Annotated[str, typer.Option("--preset", help="Quick, paper, full or best, as there are.")] = "quick",
     out: Out = Path("results"),
     seed: Seed = None,
     datasets: Names = None,
@@ -58,7 +59,7 @@ def reproduce(
     with one_line_errors():
         chosen = lookup(EXPERIMENTS, experiment, "experiment")
         cells = chosen.cells(Options(preset, seed, tuple(datasets or ()), splits, tuple(methods or ()), draw))
-        store = Store(out / f"{experiment}.jsonl")
+        store = Store(out / f"{cells[0].experiment}.jsonl")
         if fresh:
             store.drop(cells)
         with CellProgress(len(cells), chosen.label, quiet=as_json) as progress:
@@ -68,7 +69,8 @@ def reproduce(
                 needs=chosen.needs, jobs=jobs, backend=backend,
             )  # fmt: skip
         view = chosen.view(rows)
-        figures = [] if chosen.figure is None else save(chosen.figure(rows), out / f"{experiment}-seed{cells[0].seed}")
+        stem = out / f"{experiment}-{preset}-seed{cells[0].seed}"
+        figures = [] if chosen.figure is None else save(chosen.figure(rows), stem)
         if as_json:
             typer.echo(json.dumps({"table": view.records, "rows": [asdict(row.cell) for row in rows]}))
         else:

@@ -15,13 +15,15 @@ from fpovi.types import Batch
 class Scaled(NamedTuple):
     """Standardised training rows and test inputs; ``y_test`` is in its own units, to which ``target`` leads back.
 
-    ``predict(network, likelihood, state, scaled.x_test, *scaled.target)`` answers in those units too.
+    ``predict(network, likelihood, state, scaled.x_test, *scaled.target)`` answers in those units too, and
+    ``scaled.inputs(x)`` standardises other rows alike.
     """
 
     train: Batch
     x_test: NDArray[np.float32]
     y_test: NDArray[np.float64]
     target: Standardiser
+    inputs: Standardiser
 
 
 def scale_split(split: Split, unit_norm: bool = False) -> Scaled:
@@ -34,4 +36,4 @@ def scale_split(split: Split, unit_norm: bool = False) -> Scaled:
     if unit_norm:
         inputs = inputs._replace(scale=inputs.scale * np.sqrt(split.x_train.shape[1]))
     x_train, x_test = (inputs(x).astype(np.float32) for x in (split.x_train, split.x_test))
-    return Scaled(make_batch(x_train, target(split.y_train[:, None])), x_test, split.y_test, target)
+    return Scaled(make_batch(x_train, target(split.y_train[:, None])), x_test, split.y_test, target, inputs)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpovi.data.uci import Regression, Split, load_uci, standard_split
+from fpovi.data.uci import Regression, Split, in_standard_test, load_uci, standard_split
 from fpovi.types import lookup
 
 FIRST_SEED, FIRST_SEED_OF_PROTEIN = 1334, 1333
@@ -26,6 +26,14 @@ class Parts(NamedTuple):
     train: Rows
     valid: Rows
     test: Rows
+
+
+class HeldOut(NamedTuple):
+    """A split from whose training rows some are taken away, to choose by: ``x_valid`` and ``y_valid``."""
+
+    split: Split
+    x_valid: NDArray[np.float64]
+    y_valid: NDArray[np.float64]
 
 
 def random_parts(name: str, rows: int, number: int) -> Parts:
@@ -48,10 +56,17 @@ def random_split(name: str, data: Regression, number: int) -> Split:
     return _take(data, np.concatenate([train, valid]), test)
 
 
-def validation_split(name: str, data: Regression, number: int) -> Split:
-    """What random split ``number`` leaves for choosing: its validation rows are the test rows of this split."""
-    train, valid, _ = random_parts(name, len(data.y), number)
-    return _take(data, train, valid)
+def standard_parts(data: Regression, number: int) -> Parts:
+    """Standard split ``number``, and of its training rows some at random for validation: a tenth of all rows."""
+    in_test = in_standard_test(data, number)
+    order = np.random.RandomState(number).permutation(np.flatnonzero(~in_test))
+    held = round(0.1 * len(in_test))
+    return Parts(train=order[held:], valid=order[:held], test=np.flatnonzero(in_test))
+
+
+def held_out(data: Regression, parts: Parts) -> HeldOut:
+    """The rows of ``parts``, those for validation apart."""
+    return HeldOut(_take(data, parts.train, parts.test), data.x[parts.valid], data.y[parts.valid])
 
 
 def _take(data: Regression, train: Rows, test: Rows) -> Split:
@@ -62,8 +77,18 @@ DRAWS: dict[str, Callable[[str, Regression, int], Split]] = {
     "standard": lambda name, data, number: standard_split(data, number),
     "random": random_split,
 }
+PARTS: dict[str, Callable[[str, Regression, int], Parts]] = {
+    "standard": lambda name, data, number: standard_parts(data, number),
+    "random": lambda name, data, number: random_parts(name, len(data.y), number),
+}
 
 
 def load_split(name: str, draw: str = "standard", number: int = 0, folder: Path | str | None = None) -> Split:
     """Split ``number`` of a UCI set, drawn in one of the ways that :data:`DRAWS` lists."""
     return lookup(DRAWS, draw, "draw")(name, load_uci(name, folder), number)
+
+
+def load_held_out(name: str, draw: str = "standard", number: int = 0, folder: Path | str | None = None) -> HeldOut:
+    """The same split with validation rows taken out of its training rows."""
+    data = load_uci(name, folder)
+    return held_out(data, lookup(PARTS, draw, "draw")(name, data, number))

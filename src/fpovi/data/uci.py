@@ -39,10 +39,16 @@ def load_uci(name: str, folder: Path | str | None = None) -> Regression:
         return Regression(file["x"], file["y"], file["test_index"])
 
 
-def standard_split(data: Regression, number: int) -> Split:
-    """Split ``number``: the listed rows are the test set, all others the training set."""
+def in_standard_test(data: Regression, number: int) -> NDArray[np.bool_]:
+    """Of every row, whether it is a test row of split ``number``."""
     if not 0 <= number < len(data.test_index):
         raise ValueError(f"split={number} does not exist: this set has splits 0…{len(data.test_index) - 1}")
     test = np.zeros(len(data.y), bool)
     test[data.test_index[number]] = True
+    return test
+
+
+def standard_split(data: Regression, number: int) -> Split:
+    """Split ``number``: the listed rows are the test set, all others the training set."""
+    test = in_standard_test(data, number)
     return Split(data.x[~test], data.y[~test], data.x[test], data.y[test])

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fpovi.experiments.statistics import (
-    Mean,
     Scores,
+    as_record,
     best_methods,
     collect,
     mean_of,
@@ -113,19 +113,10 @@ def _record(
 ) -> dict[str, Any]:
     mean = mean_of(list(of_methods[method].values()))
     record: dict[str, Any] = {
-        "dataset": dataset, "metric": metric, "method": method,
-        "mean": mean.value, "standard_error": _or_none(mean), "splits": mean.splits, "best": best,
+        "dataset": dataset, "metric": metric, "method": method, **as_record(mean), "best": best,
     }  # fmt: skip
     if reference is not None and method != reference:
         difference = paired_difference(of_methods[method], of_methods.get(reference, {}))
         if difference is not None:
-            record["difference"] = {
-                "to": reference, "mean": difference.value, "standard_error": _or_none(difference),
-                "splits": difference.splits, "p": p_value(difference),
-            }  # fmt: skip
+            record["difference"] = {"to": reference, **as_record(difference), "p": p_value(difference)}
     return record
-
-
-def _or_none(mean: Mean) -> float | None:
-    """JSON has no NaN."""
-    return mean.error if mean.splits > 1 else None

@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """All experiments by name, each behind the same five functions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from fpovi.experiments import defaults, synthetic, synthetic_figure, uci, uci_view
+from fpovi.experiments import (
+    adaptation,
+    adaptation_view,
+    convergence,
+    defaults,
+    synthetic,
+    synthetic_figure,
+    uci,
+    uci_view,
+)
+from fpovi.experiments.grid import Options
 from fpovi.experiments.store import Cell, Row, Store
+from fpovi.experiments.uci_setups import LABELS, SETUPS, Setup
 from fpovi.experiments.view import View
 
 Watch = Callable[[int, int, float], None]
 SILENT: Watch = lambda done, total, score: None  # noqa: E731
-
-
-class Options(NamedTuple):
-    """What a user may say of an experiment; an empty or absent choice is the preset's."""
-
-    preset: str = "quick"
-    seed: int | None = None
-    datasets: tuple[str, ...] = ()
-    splits: int | None = None
-    methods: tuple[str, ...] = ()
-    draw: str = "standard"
 
 
 class Experiment(NamedTuple):
@@ -44,6 +45,20 @@ def _run_synthetic(cell: Cell, store: Store, watch: Watch) -> dict[str, Any]:
     return synthetic.run_cell(cell, reference, watch)
 
 
+def _of_split(labels: Mapping[str, str]) -> Callable[[Cell], str]:
+    return lambda cell: f"{cell.dataset}, split {cell.split}: {labels[cell.method]}"
+
+
+def _uci(setup: Setup) -> Experiment:
+    return Experiment(
+        cells=partial(uci.cells, setup),
+        run=lambda cell, store, watch: uci.run_cell(cell, watch),
+        label=_of_split(LABELS),
+        view=partial(uci_view.view, setup),
+        figure=partial(uci_view.figure, setup),
+    )
+
+
 EXPERIMENTS = {
     "synthetic": Experiment(
         cells=lambda options: synthetic.cells(options.preset, synthetic.SEED if options.seed is None else options.seed),
@@ -56,17 +71,23 @@ EXPERIMENTS = {
     "defaults": Experiment(
         cells=lambda options: defaults.cells(options.preset, options.datasets, options.splits, options.methods),
         run=lambda cell, store, watch: defaults.run_cell(cell),
-        label=lambda cell: f"{cell.dataset}, split {cell.split}: {defaults.LABELS[cell.method]}",
+        label=_of_split(defaults.LABELS),
         view=defaults.view,
     ),
-    "uci": Experiment(
-        cells=lambda options: uci.cells(
-            options.preset, options.datasets, options.splits, options.methods, options.seed or 0, options.draw
-        ),
-        run=lambda cell, store, watch: uci.run_cell(cell, watch),
-        label=lambda cell: f"{cell.dataset}, split {cell.split}: {uci.LABELS[cell.method]}",
-        view=uci_view.view,
-        figure=uci_view.figure,
+    **{name: _uci(setup) for name, setup in SETUPS.items()},
+    "convergence": Experiment(
+        cells=convergence.cells,
+        run=lambda cell, store, watch: convergence.run_cell(cell, watch),
+        label=_of_split(LABELS),
+        view=convergence.view,
+        figure=convergence.figure,
+    ),
+    "adaptation": Experiment(
+        cells=adaptation.cells,
+        run=lambda cell, store, watch: adaptation.run_cell(cell, watch),
+        label=_of_split(adaptation.LABELS),
+        view=adaptation_view.view,
+        figure=adaptation_view.figure,
     ),
 }
 

@@ -7,7 +7,7 @@ free of that: its standard error is often many times smaller than the two of the
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -39,6 +39,21 @@ def mean_of(values: Sequence[float]) -> Mean:
         raise ValueError("values is empty, but at least one is needed")
     error = float(stats.sem(values)) if len(values) > 1 else math.nan
     return Mean(float(np.mean(values)), error, len(values))
+
+
+def as_record(mean: Mean) -> dict[str, Any]:
+    """For JSON, which has no NaN."""
+    return {"mean": mean.value, "standard_error": mean.error if mean.splits > 1 else None, "splits": mean.splits}
+
+
+def from_record(record: Mapping[str, Any]) -> Mean:
+    """What :func:`as_record` was given.
+
+    >>> from_record(as_record(Mean(2.0, 0.5, 3)))
+    Mean(value=2.0, error=0.5, splits=3)
+    """
+    error = record["standard_error"]
+    return Mean(record["mean"], math.nan if error is None else error, record["splits"])
 
 
 def paired_difference(scores: Scores, reference: Scores) -> Mean | None:

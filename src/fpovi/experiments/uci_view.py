@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table and the figure of ``uci``, made from its rows, with the paper's numbers beside ours."""
+"""The table and the figure of ``uci`` and its kin, made from rows, with the paper's numbers beside ours."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
@@ -9,72 +10,114 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fpovi.experiments.comparison import SCORES, compare
-from fpovi.experiments.published import PUBLISHED, errors_apart
-from fpovi.experiments.statistics import Mean, mean_of, plus_minus
+from fpovi.experiments.published import Published, errors_apart
+from fpovi.experiments.statistics import from_record, mean_of, plus_minus
 from fpovi.experiments.store import Row
-from fpovi.experiments.uci import LABELS, PRESETS
+from fpovi.experiments.uci_setups import CITED, LABELS, WHOLE, Preset, Setup
 from fpovi.experiments.view import View
-from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, WEIGHT_SPACE
+from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, WEIGHT_SPACE
 
 REFERENCE = "f-svgd"
 COLUMNS = (
     "set", "method", "RMSE", "published", "NLL", "published", "CRPS", "95 % coverage", "NLL less f-SVGD", "s",
 )  # fmt: skip
-EXPLANATION = (
-    "published: as Wang et al. (2019) print it, SVGD largely cited from elsewhere; their ± has n where ours "
-    "has n − 1, and their splits are random",
-    "same network, prior and epochs, {few:,} or above 1,000 rows {many:,}, for all but the Gaussian process, which "
-    "sees at most {rows:,} rows; published are 500 and 3,000 epochs",
-)
+COLOURS = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE, "fp": INK}  # by the start of a method's name
+NAMES = {**LABELS, **CITED}
 Record = dict[str, Any]
+Place = tuple[str, str, str]  # set, method, metric
 
 
-def view(rows: Sequence[Row]) -> View:
+def view(setup: Setup, rows: Sequence[Row]) -> View:
     """A line per set and method, the significantly best of each set in bold."""
-    title = "UCI regression: one hidden layer, 20 networks"
-    found = compare(rows, LABELS, title, SCORES, REFERENCE)
-    records = [_with_published(record) for record in found.records]
-    by_place = {(record["dataset"], record["method"], record["metric"]): record for record in records}
-    seconds = _mean_seconds(rows)
-    preset = PRESETS[rows[0].cell.preset]
-    facts = {"few": preset.epochs[0], "many": preset.epochs[1], "rows": preset.gp_rows}
+    name, rows = _as_one_preset(setup, rows)
+    found = compare(rows, LABELS, setup.title, SCORES, REFERENCE)
+    records = [_with_published(setup, record) for record in found.records]
+    records += _cited(setup, dict.fromkeys(row.cell.dataset for row in rows))
+    whole = setup.presets[name].epochs == setup.presets[WHOLE].epochs
     return View(
-        title=title,
-        explanation=(*(text.format(**facts) for text in EXPLANATION), *found.explanation),
+        title=setup.title,
+        explanation=(*_explanation(setup, name), *found.explanation),
         columns=COLUMNS,
-        lines=_lines(by_place, seconds),
-        notes=_agreement(records) if preset.epochs == PRESETS["paper"].epochs else (),
+        lines=_lines({(r["dataset"], r["method"], r["metric"]): r for r in records}, _mean_seconds(rows)),
+        notes=_agreement(records) if whole else (),
         records=records,
     )
 
 
-def _lines(by_place: dict[tuple[str, str, str], Record], seconds: dict[tuple[str, str], float]) -> list[list[str]]:
+def _as_one_preset(setup: Setup, rows: Sequence[Row]) -> tuple[str, list[Row]]:
+    """The preset that is shown, and all its rows, those it has from another one as its own."""
+    name = next((row.cell.preset for row in rows if row.cell.preset != WHOLE), WHOLE)
+    preset = setup.presets[name]
+    return name, [
+        replace(row, cell=replace(row.cell, preset=name))
+        if row.cell.preset == preset.owner(row.cell.method, name)
+        else row  # a table refuses it
+        for row in rows
+    ]
+
+
+def _explanation(setup: Setup, name: str) -> tuple[str, ...]:
+    preset, whole = setup.presets[name], setup.presets[WHOLE]
+    layers = " and ".join(map(str, setup.hidden))
+    wide = "" if setup.hidden == setup.hidden_of_protein else f" ({setup.hidden_of_protein[0]} for protein)"
+    return (
+        f"published: as Wang et al. (2019) print it, {setup.sources}; their ± has n where ours has n − 1, and their "
+        f"splits are random ones",
+        f"networks of {layers} hidden units{wide}, {_epochs(preset)}"
+        + ("" if preset.epochs == whole.epochs else f" (published: {_epochs(whole)})")
+        + (", of which held-out rows choose the best" if setup.held_out else "")
+        + (f"; the Gaussian process sees at most {preset.gp_rows:,} rows" if "gp" in preset.methods else "")
+        + ("; BNNRegressor() decides for itself how long it learns" if "fpovi" in preset.methods else ""),
+    )
+
+
+def _epochs(preset: Preset) -> str:
+    few, many = preset.epochs
+    return f"{few:,} epochs" if few == many else f"{few:,} epochs, above 1,000 rows {many:,}"
+
+
+def _lines(by_place: dict[Place, Record], seconds: dict[tuple[str, str], float]) -> list[list[str]]:
     lines, last = [], ""
     most = {dataset: 0 for dataset, _, _ in by_place}
     for (dataset, _, _), record in by_place.items():
-        most[dataset] = max(most[dataset], record["splits"])
+        most[dataset] = max(most[dataset], record.get("splits", 0))
     for dataset in most:
-        for method in LABELS:
-            if (dataset, method, "nll") not in by_place:
+        for method in NAMES:
+            of_method = {metric: by_place.get((dataset, method, metric), {}) for metric in SCORES}
+            if not any(of_method.values()):
                 continue
-            rmse, nll, crps, coverage = (by_place[dataset, method, metric] for metric in SCORES)
-            own = lambda record, most=most[dataset]: _own(record, most)  # noqa: E731
+            own = {metric: _own(record, most[dataset]) for metric, record in of_method.items()}
             lines.append([
-                dataset if dataset != last else "", LABELS[method], own(rmse), _theirs(rmse), own(nll), _theirs(nll),
-                own(crps), own(coverage), _difference(nll, most[dataset]), f"{seconds[dataset, method]:.0f}",
+                dataset if dataset != last else "", NAMES[method],
+                own["rmse"], _theirs(of_method["rmse"]), own["nll"], _theirs(of_method["nll"]),
+                own["crps"], own["coverage_95"], _difference(of_method["nll"], most[dataset]),
+                f"{seconds[dataset, method]:.0f}" if (dataset, method) in seconds else "",
             ])  # fmt: skip
             last = dataset
     return lines
 
 
-def _with_published(record: Record) -> Record:
+def _with_published(setup: Setup, record: Record) -> Record:
     """What the paper prints there, and how far from it we are."""
-    theirs = PUBLISHED.get((record["dataset"], record["metric"], record["method"]))
+    theirs = setup.published.get((record["dataset"], record["metric"], record["method"]))
     if theirs is None:
         return record
-    ours = _mean(record)
+    ours = from_record(record)
     apart = errors_apart(ours, theirs) if ours.splits > 1 else None
-    return {**record, "published": {"mean": theirs.value, "standard_error": theirs.error, "errors_apart": apart}}
+    return {**record, "published": {**_printed(theirs), "errors_apart": apart}}
+
+
+def _cited(setup: Setup, datasets: Sequence[str] | dict[str, None]) -> list[Record]:
+    """What the paper prints of methods that we do not run."""
+    return [
+        {"dataset": dataset, "metric": metric, "method": method, "published": _printed(theirs)}
+        for (dataset, metric, method), theirs in setup.published.items()
+        if method in CITED and dataset in datasets
+    ]
+
+
+def _printed(theirs: Published) -> dict[str, float]:
+    return {"mean": theirs.value, "standard_error": theirs.error}
 
 
 def _agreement(records: Sequence[Record]) -> tuple[str, ...]:
@@ -92,13 +135,10 @@ def _agreement(records: Sequence[Record]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _mean(record: Record) -> Mean:
-    error = record["standard_error"]
-    return Mean(record["mean"], float("nan") if error is None else error, record["splits"])
-
-
 def _own(record: Record, most: int) -> str:
-    text = plus_minus(_mean(record), most)
+    if "mean" not in record:
+        return ""
+    text = plus_minus(from_record(record), most)
     return f"**{text}**" if record["best"] else text
 
 
@@ -108,7 +148,7 @@ def _theirs(record: Record) -> str:
 
 
 def _difference(record: Record, most: int) -> str:
-    return plus_minus(_mean(record["difference"]), most, signed=True) if "difference" in record else ""
+    return plus_minus(from_record(record["difference"]), most, signed=True) if "difference" in record else ""
 
 
 def _mean_seconds(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
@@ -118,11 +158,11 @@ def _mean_seconds(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
     return {place: mean_of(values).value for place, values in found.items()}
 
 
-def figure(rows: Sequence[Row]) -> Figure:
+def figure(setup: Setup, rows: Sequence[Row]) -> Figure:
     """RMSE above NLL, a panel per set with a scale of its own: ours filled, the paper's hollow."""
-    records = view(rows).records
+    records = view(setup, rows).records
     datasets = list(dict.fromkeys(record["dataset"] for record in records))
-    methods = [name for name in LABELS if any(record["method"] == name for record in records)]
+    methods = [name for name in NAMES if any(record["method"] == name for record in records)]
     with mpl.rc_context(STYLE):
         drawing = Figure(figsize=(1.2 + 1.5 * len(datasets), 1.6 + 0.36 * len(methods)), layout="constrained")
         axes = drawing.subplots(2, len(datasets), sharey=True, squeeze=False)
@@ -132,7 +172,7 @@ def figure(rows: Sequence[Row]) -> Figure:
                 _draw(panel, here, methods)
                 panel.set_title(dataset if metric == "rmse" else "")
                 panel.set_xlabel(SCORES[metric].label)
-        axes[0, 0].set_yticks(range(len(methods)), [LABELS[name] for name in methods])
+        axes[0, 0].set_yticks(range(len(methods)), [NAMES[name] for name in methods])
         axes[0, 0].set_ylim(len(methods) - 0.4, -0.6)  # the first on top, and room for its marker
         drawing.supxlabel("filled: measured here; hollow: published by Wang et al. (2019)", fontsize=9)
     return drawing
@@ -140,10 +180,13 @@ def figure(rows: Sequence[Row]) -> Figure:
 
 def _draw(panel: Axes, records: Sequence[Record], methods: Sequence[str]) -> None:
     for record in records:
-        place, ours = methods.index(record["method"]), _mean(record)
-        colour = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE}.get(record["method"][:2], MUTED)
-        panel.errorbar(ours.value, place, xerr=ours.error if ours.splits > 1 else None, fmt="o", color=colour)
+        place = methods.index(record["method"])
+        colour = COLOURS.get(record["method"][:2], MUTED)
+        if "mean" in record:
+            ours = from_record(record)
+            panel.errorbar(ours.value, place, xerr=ours.error if ours.splits > 1 else None, fmt="o", color=colour)
         if theirs := record.get("published"):
             hollow: dict[str, Any] = {"fmt": "o", "color": colour, "mfc": "white", "alpha": 0.6}
-            panel.errorbar(theirs["mean"], place + 0.3, xerr=theirs["standard_error"], **hollow)
+            below = 0.3 if "mean" in record else 0.0
+            panel.errorbar(theirs["mean"], place + below, xerr=theirs["standard_error"], **hollow)
     panel.grid(axis="x", color=MUTED, alpha=0.2)
