@@ -43,6 +43,7 @@ from fpovi.likelihoods import gaussian
 from fpovi.loop import run
 from fpovi.networks import fan_out_scales, mlp
 from fpovi.priors import moment_matched
+from fpovi.randomness import normals
 from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Measurement, Network, Recipe, Scalar, State
 
 PARTICLES, RATE = 20, 4e-3
@@ -82,7 +83,7 @@ def near_rows(size: int, around: Surroundings) -> Measurement:
         key_rows, key_noise = jax.random.split(key)
         rank = jax.random.uniform(key_rows, around.x.shape[:1], jnp.float32)
         _, rows = jax.lax.top_k(rank, min(size, len(rank)))  # cheaper than to shuffle all of them
-        noise = jax.random.normal(key_noise, (len(rows), labelled.shape[1]), labelled.dtype)
+        noise = normals(key_noise, (len(rows), labelled.shape[1]), labelled.dtype)
         return jnp.concatenate([labelled, around.x[rows] + around.bandwidth * noise])
 
     return draw
