@@ -120,10 +120,12 @@ def plus_minus(mean: Mean, expected: int | None = None, signed: bool = False) ->
     '2.54 ± 0.11'
     >>> plus_minus(Mean(-0.0321, 0.0015, 5), expected=20, signed=True)
     '-0.0321 ± 0.0015 (5)'
+    >>> plus_minus(Mean(1.0, 1e-17, 5))
+    '1'
     """
     sign = "+" if signed else ""
     few = f" ({mean.splits})" if expected is not None and mean.splits < expected else ""
-    if not math.isfinite(mean.error) or mean.error == 0:
+    if not math.isfinite(mean.error) or mean.error <= 1e-9 * abs(mean.value):  # rounding is no error
         return f"{mean.value:{sign}.3g}{few}"
     digits = min(max(1 - math.floor(math.log10(mean.error)), 0), 8)
     return f"{mean.value:{sign}.{digits}f} ± {mean.error:.{digits}f}{few}"
