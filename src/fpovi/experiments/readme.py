@@ -10,17 +10,21 @@ from fpovi.experiments.store import Row, Store
 from fpovi.experiments.view import markdown
 
 TABLES: dict[str, Callable[[list[Row]], str]] = {
-    "synthetic": synthetic_figure.markdown,
+    "synthetic": synthetic_figure.by_draw,
+    "synthetic-paper": synthetic_figure.of_paper,
     "defaults": lambda rows: markdown(defaults.view(rows)),
 }
 
 
 def render(text: str, results: Path) -> str:
-    """``text`` with what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` made anew."""
+    """``text`` with what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` made anew.
+
+    NAME is an experiment, or one and a part of its rows: ``synthetic-paper``.
+    """
 
     def fill(match: re.Match[str]) -> str:
         name = match["name"]
-        made = TABLES[name](Store(results / f"{name}.jsonl").rows())
+        made = TABLES[name](Store(results / f"{name.partition('-')[0]}.jsonl").rows())
         return f"<!-- table: {name} -->\n{made}\n<!-- end -->"
 
     return re.sub(r"<!-- table: (?P<name>[\w-]+) -->\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
