@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fpovi.networks import mlp
+from fpovi.particles import sample_prior
 from fpovi.priors import nngp, width_aware
 
 COPIES = 100  # independent chains at the same f
@@ -16,7 +17,7 @@ def relative_error(a, b):
     return float(np.linalg.norm(np.asarray(a) - np.asarray(b)) / np.linalg.norm(b))
 
 
-def long_run_score(key, prior, f, x, settle, average):
+def long_run_score(key, network, prior, f, x, settle, average):
     """The average of ``advance`` over steps and over chains, at fixed f ``(B, 1)``."""
     copies = jnp.broadcast_to(f, (COPIES, *f.shape))
 
@@ -27,7 +28,11 @@ def long_run_score(key, prior, f, x, settle, average):
     @jax.jit
     def all_steps(key):
         key_start, key_steps = jax.random.split(key)
-        _, scores = jax.lax.scan(one, prior.init(key_start, COPIES), jax.random.split(key_steps, settle + average))
+        _, scores = jax.lax.scan(
+            one,
+            prior.init(key_start, sample_prior(key_start, network, COPIES)),
+            jax.random.split(key_steps, settle + average),
+        )
         return jnp.mean(scores[settle:], axis=0)
 
     return all_steps(key)
@@ -53,7 +58,7 @@ def test_a_narrow_network_has_the_score_of_its_mixture(points, values, key):
     network = mlp((1, 4, 1))
     x, f, jitter = jnp.asarray(points), jnp.asarray(values), 0.05
     exact = mixture_score(key, network, f, x, jitter)
-    ours = long_run_score(key, width_aware(network, jitter=jitter), f, x, settle=1000, average=4000)[:, 0]
+    ours = long_run_score(key, network, width_aware(network, jitter=jitter), f, x, settle=1000, average=4000)[:, 0]
     gaussian = jax.jit(nngp(network, jitter=jitter).score)(key, f[None], x)[0, :, 0]
     # 100 chains of 4000 steps, correlated over some hundreds, are about 1000 draws: 1 to 2 %
     assert relative_error(ours, exact) < 0.06
@@ -77,10 +82,11 @@ def test_a_wide_network_has_the_score_of_nngp(key):
 
 def test_the_auxiliaries_of_a_step_follow_from_those_before(key):
     """The carry is what makes the average over steps: a step from a settled carry is not one from a fresh one."""
-    prior = width_aware(mlp((1, 4, 1)))
+    network = mlp((1, 4, 1))
+    prior = width_aware(network)
     x, f = jnp.asarray([[0.5], [1.0]]), jnp.ones((3, 2, 1))
     advance = jax.jit(prior.advance)
-    fresh = prior.init(key, 3)
+    fresh = prior.init(key, sample_prior(key, network, 3))
     first, carry = advance(key, fresh, f, x)
     second, _ = advance(key, carry, f, x)
     assert not jnp.array_equal(first, second)

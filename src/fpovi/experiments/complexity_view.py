@@ -17,10 +17,15 @@ from fpovi.experiments.store import Row
 from fpovi.experiments.view import View, short
 from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, observations, outline
 
-SPACES = {"w_svgd": ("weight space", WEIGHT_SPACE), "f_svgd": ("function space", FUNCTION_SPACE)}
+SPACES = {
+    "w_svgd": ("weight space, SVGD", WEIGHT_SPACE),
+    "f_svgd": ("function space, SVGD", FUNCTION_SPACE),
+    "f_gfsf": ("function space, GFSF", "#2a8a7f"),
+}
 LINES: dict[str, dict[str, Any]] = {
     "w_svgd": {"color": WEIGHT_SPACE, "marker": "o"},
     "f_svgd": {"color": FUNCTION_SPACE, "marker": "o"},
+    "f_gfsf": {"color": "#2a8a7f", "marker": "o"},
     "gp": {"color": MUTED, "marker": "s", "markersize": 4},
     "nuts": {"color": TRUTH, "linestyle": "--"},
 }
@@ -67,7 +72,7 @@ def view(rows: Sequence[Row]) -> View:
     return View(
         title="Wider networks: which space keeps its spread?",
         explanation=(
-            "W2: 2-Wasserstein distance to NUTS of the same width, in standardised y, mean and single draws of the data",
+            "W2: 2-Wasserstein distance to NUTS of the same width, in standardised y: mean, and each draw of the data",
             "spread: standard deviation of f over that of NUTS (data/gap/outside), 1 is right, 0 is collapse",
         ),
         columns=("width", "method", "W2", "draws", "spread", "R̂"),
@@ -83,8 +88,8 @@ def figure(rows: Sequence[Row]) -> Figure:
     shown = {(int(row.cell.dataset), row.cell.method): row for row in rows if row.cell.seed == seed}
     widths = sorted({width for width, _ in shown})
     with mpl.rc_context(STYLE):
-        drawing = Figure(figsize=(2.7 * max(len(widths), 3), 8.4), layout="constrained")
-        above, below = drawing.subfigures(2, 1, height_ratios=(1.75, 1))
+        drawing = Figure(figsize=(2.7 * max(len(widths), 3), 10), layout="constrained")
+        above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=(2.5, 1))[:, 0]
         axes = above.subplots(len(SPACES), len(widths), sharex=True, sharey="col", squeeze=False)
         for line, method in zip(axes, SPACES, strict=True):
             for panel, width in zip(line, widths, strict=True):

@@ -102,27 +102,36 @@ def gp_posterior(seed: int, problem: Problem, watch: Watch) -> Found:
 
 
 def particle_posterior(
-    make: Callable[[Problem, int], Algorithm], steps: int, seed: int, problem: Problem, watch: Watch
+    make: Callable[[Problem, int], Algorithm],
+    steps: int,
+    seed: int,
+    problem: Problem,
+    watch: Watch,
+    *,
+    first: Callable[[Problem, int], Algorithm] | None = None,
 ) -> Found:
-    """Run the particle algorithm ``make(problem, steps)`` and look at its functions on the grid."""
-    algorithm, key = make(problem, steps), jax.random.key(seed)
-    key_start, key_run = jax.random.split(key)
+    """Take the steps of ``make(problem, steps)``, or half of them after as many of ``first``; f on the grid."""
+    key_start, key_run = jax.random.split(jax.random.key(seed))
+    phases = [make] if first is None else [first, make]
+    particles, done = None, 0
+    for phase in phases:
+        share = steps // len(phases)
+        algorithm = phase(problem, share)
 
-    def look(state: State, history: Info) -> None:
-        watch(int(state.step), steps, float(history.log_likelihood[-1]))
+        def look(state: State, history: Info, done: int = done) -> None:
+            watch(done + int(state.step), steps, float(history.log_likelihood[-1]))
 
-    finished = run(
-        key_run, algorithm, algorithm.init(key_start, PARTICLES), problem.data, steps, chunk_size=CHUNK, watch=look
-    )
+        start = algorithm.init(key_start, PARTICLES, particles)
+        finished = run(key_run, algorithm, start, problem.data, share, chunk_size=CHUNK, watch=look)
+        particles, done = finished.state.particles, done + share
     f = predict(problem.network(), gaussian(NOISE), finished.state, problem.grid).f[..., 0]
-    facts = {"similarity": float(finished.history.similarity[-1]), "steps": steps}
-    return np.asarray(f), facts
+    return np.asarray(f), {"similarity": float(finished.history.similarity[-1]), "steps": steps}
 
 
 def in_functions(
     flow: str, prior: Callable[[Network], FunctionPrior], problem: Problem, steps: int, rate: float = 4e-3
 ) -> Algorithm:
-    """Function space as we would have it: 20 points of a halo, the prior at 16 of all, a wide kernel, a decaying rate."""
+    """Function space as we would have it: 20 points of a halo, the prior at 16 of all, a wide kernel."""
     return function_space(
         problem.network(),
         gaussian(NOISE),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How draws of f compare with the exact posterior's, region by region, and what of them a figure needs.
 
-A method is judged by 50 functions; one that can give more (NUTS, a Gaussian process) by the mean over random fifties, so
-that NUTS itself shows what 50 independent draws can reach. All in standardised y.
+A method is judged by 50 functions; one that can give more (NUTS, a Gaussian process) by the mean over random fifties,
+so that NUTS itself shows what 50 independent draws can reach. All in standardised y.
 """
 
 from typing import Any

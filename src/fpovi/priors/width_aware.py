@@ -28,9 +28,10 @@ def width_aware(
 
     .. math:: \nabla_f \log p(f) = \mathbb E_{\Phi \mid f}\big[-\Sigma_\Phi^{-1} f\big]
 
-    Every particle keeps auxiliary hidden layers, in units of their prior standard deviation, which one step of
-    underdamped Langevin dynamics on p(Φ | f) moves each time the score is asked for; the expectation is their average
-    over steps. Asked once, without ``init`` and ``advance``, :attr:`score` settles fresh auxiliaries first.
+    Every particle keeps auxiliary hidden layers, in units of their prior standard deviation. They begin as its own,
+    which explain it, and one step of underdamped Langevin dynamics on p(Φ | f) moves them each time the score is asked
+    for; the expectation is their average over steps. Asked once, without ``init`` and ``advance``, :attr:`score`
+    settles fresh auxiliaries first.
 
     Args:
         network: an ``mlp`` with at least one hidden layer.
@@ -42,9 +43,8 @@ def width_aware(
     _check(network, jitter, step_size)
     k = network.architecture.sizes[-1]  # type: ignore[union-attr]
 
-    def init(key: Key, n: int) -> Carry:
-        theta = jax.vmap(network.sample_prior)(jax.random.split(key, n))
-        auxiliary = jax.tree.map(lambda a, s: a / s, theta, jax.vmap(partial(_deviation, network))(theta))
+    def init(key: Key, particles: PyTree) -> Carry:
+        auxiliary = jax.tree.map(jnp.divide, particles, jax.vmap(partial(_deviation, network))(particles))
         return auxiliary, jax.tree.map(jnp.zeros_like, auxiliary)
 
     def advance(
@@ -62,7 +62,9 @@ def width_aware(
             now, carry = advance(jax.random.fold_in(key, i + 1), carry, f, x, outputs)
             return total + jnp.where(i >= SETTLE, now, 0), carry
 
-        start = (jnp.zeros_like(f), init(jax.random.fold_in(key, 0), f.shape[0]))
+        key_start = jax.random.fold_in(key, 0)
+        fresh = jax.vmap(network.sample_prior)(jax.random.split(key_start, f.shape[0]))
+        start = (jnp.zeros_like(f), init(key_start, fresh))
         return jax.lax.fori_loop(0, SETTLE + AVERAGE, one, start)[0] / AVERAGE
 
     return FunctionPrior(score, init=init, advance=advance, classes=centred)
@@ -96,7 +98,7 @@ def _pull(
         return activations(theta, (), x, True)[0][:, -(width + k) : -k]
 
     phi, pullback = jax.vjp(features, auxiliary)
-    inverse = _inverse(w * phi @ phi.T + b + jitter * jnp.eye(f.shape[0], dtype=f.dtype))
+    inverse = _inverse(phi, w, b, jnp.asarray(jitter, f.dtype))
     solved = inverse @ precision_across(f, k, centred)
     outer = solved @ ((inverse @ f).T @ phi)
     (likelihood,) = pullback(w * (outer - degrees_of_freedom(f.shape[1], k, centred) * inverse @ phi))
@@ -119,5 +121,9 @@ def _langevin(key: Key, step_size: float, carry: Carry, force: PyTree) -> Carry:
 
 
 @in_float64
-def _inverse(matrix: Float[Array, "B B"]) -> Float[Array, "B B"]:
-    return cho_solve((jnp.linalg.cholesky(matrix), True), jnp.eye(matrix.shape[0], dtype=matrix.dtype))
+def _inverse(phi: Float[Array, "B h"], w: Array, b: Array, jitter: Array) -> Float[Array, "B B"]:
+    """Σ_Φ⁻¹. Already ΦΦᵀ is in double precision: with fewer units than points it is singular, and in single precision
+    its rounding drowns the jitter as soon as features are large."""
+    identity = jnp.eye(phi.shape[0], dtype=phi.dtype)
+    factor = jnp.linalg.cholesky(w * phi @ phi.T + b + jitter * identity)
+    return cho_solve((factor, True), identity)
