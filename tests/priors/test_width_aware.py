@@ -92,3 +92,23 @@ def test_the_auxiliaries_of_a_step_follow_from_those_before(key):
     assert not jnp.array_equal(first, second)
     # one move of .01 changes little
     assert relative_error(second, first) < 0.2
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0])
+def test_large_features_of_few_units_keep_the_jitter(size, key):
+    """4 units at 12 points: ΦΦᵀ is singular, and at 100 times the size its rounding in float32 is larger than ε.
+
+    The score of a step is −Σ_Φ⁻¹ f; f is of the span of Φ, as the outputs of the network itself would be.
+    """
+    network, jitter = mlp((1, 4, 1)), 1e-3
+    x = jnp.linspace(-2, 2, 12)[:, None]
+    theta = jax.tree.map(lambda leaf: size * leaf, sample_prior(key, network, 1))
+    w, b = np.asarray(theta.weights[0][0], np.float64), np.asarray(theta.biases[0][0], np.float64)
+    phi = np.maximum(np.asarray(x, np.float64) @ w + b, 0)
+    f = jnp.asarray(phi @ [1.0, -0.5, 0.3, 0.7] / size, jnp.float32)
+    prior = width_aware(network, jitter=jitter)
+    score, _ = jax.jit(prior.advance)(key, prior.init(key, theta), f[None, :, None], x)
+    exact = -np.linalg.solve(phi @ phi.T / 4 + 1 + jitter * np.eye(12), np.asarray(f, np.float64))
+    assert jnp.all(jnp.isfinite(score))
+    # f itself is rounded to float32, 1e-7, and what is not of the span is divided by ε
+    np.testing.assert_allclose(np.asarray(score)[0, :, 0], exact, atol=2e-3)

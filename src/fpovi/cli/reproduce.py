@@ -42,7 +42,7 @@ def demo(out: Out = Path("fpovi-demo"), seed: Seed = None, as_json: AsJson = Fal
 
 def reproduce(
     experiment: Annotated[str, typer.Argument(help=f"Which experiment: {', '.join(EXPERIMENTS)}.")],
-    preset: Annotated[str, typer.Option("--preset", help="Quick; full for defaults, paper for uci.")] = "quick",
+    preset: Annotated[str, typer.Option("--preset", help="Quick; full for defaults, paper for all others.")] = "quick",
     out: Out = Path("results"),
     seed: Seed = None,
     datasets: Names = None,

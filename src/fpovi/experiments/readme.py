@@ -5,13 +5,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from fpovi.experiments import defaults, synthetic_figure
+from fpovi.experiments import approximation_view, complexity_view, defaults, synthetic_figure
 from fpovi.experiments.store import Row, Store
 from fpovi.experiments.view import markdown
 
 TABLES: dict[str, Callable[[list[Row]], str]] = {
     "synthetic": synthetic_figure.by_draw,
     "synthetic-paper": synthetic_figure.of_paper,
+    "complexity": lambda rows: markdown(complexity_view.view(rows)),
+    "approximation": lambda rows: markdown(approximation_view.view(rows)),
     "defaults": lambda rows: markdown(defaults.view(rows)),
 }
 
