@@ -72,7 +72,7 @@ LABELS = {
     "map_ensemble": "MAP ensemble",
     **{f"w_{flow}": f"weight-space {label}" for flow, label in FLOWS.items()},
     **{f"f_{flow}": f"f-{label}" for flow, label in FLOWS.items()},
-    **{f"released_{flow}": f"f-{label}, released settings" for flow, label in FLOWS.items()},
+    **{f"released_{flow}": f"f-{label}, as released" for flow, label in FLOWS.items()},
 }
 
 

@@ -20,7 +20,7 @@ from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, 
 
 PANELS = ("f_svgd", "w_svgd", "map_ensemble")
 COLOURS = {"w": WEIGHT_SPACE, "f": FUNCTION_SPACE, "released": "#5b7f95"}
-TITLES = {"w": "weight space", "f": "function space", "released": "function space,\nreleased settings"}
+TITLES = {"w": "weight space", "f": "function space", "released": "function space,\nas released"}
 Rescale = Callable[[ArrayLike], NDArray[np.float64]]
 
 
@@ -124,7 +124,7 @@ def _grid_of_flows(rows: Sequence[Row]) -> Figure:
     exact = np.asarray(truth.metrics["quantiles"])
     _panel(axes[0, 0], {**truth.metrics, "predictive": predictive_band(exact)}, truth, original, TRUTH)
     axes[0, 0].set_title("NUTS", color=TRUTH)
-    axes[0, 0].legend(loc="upper left", fontsize=8, bbox_to_anchor=(0, -0.15))
+    axes[1, 0].legend(*axes[0, 0].get_legend_handles_labels(), loc="upper left", fontsize=9)
     for unused in axes[1:, 0]:
         unused.set_axis_off()
     for line, space in zip(axes[:, 1:], SPACES, strict=True):
@@ -133,6 +133,7 @@ def _grid_of_flows(rows: Sequence[Row]) -> Figure:
             _panel(panel, metrics, truth, original, COLOURS[space])
             panel.set_title(label, color=COLOURS[space])
             panel.set_title(f"W2 {metrics['w2']['all']:.2f}", loc="right", color=TRUTH, fontsize=9, fontweight="normal")
+        line[0].tick_params(labelleft=True)
         line[0].set_ylabel(TITLES[space], color=COLOURS[space], fontsize=11, fontweight="bold")
     low, high = original(exact.min()), original(exact.max())
     axes[0, 0].set(xlim=(GRID[0], GRID[-1]), ylim=(low, high))
