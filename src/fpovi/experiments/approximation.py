@@ -47,7 +47,8 @@ NOISE, JITTER, BANDWIDTH = 0.1, 1e-4, 0.5
 X = np.linspace(-2, 2, 21)[:, None]
 X_TEST = np.array([[1.7], [1.9], [2.1]])
 SIZES, BATCH = (1, 50, 1), 16
-SAMPLED = 100
+FACTOR, SAMPLED = 3.0, 100
+RATES = {"exact": 3e-2, "parametric": 1e-2, "mini_batch": 5e-3}
 LOOKS = 40
 Watch = Callable[[int, int, float], None]
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -61,7 +62,7 @@ class Preset(NamedTuple):
     seeds: tuple[int, ...]
 
 
-PRESETS = {"quick": Preset(200, 4_000, (0, 1)), "paper": Preset(1_000, 20_000, (0, 1, 2))}
+PRESETS = {"quick": Preset(200, 2_000, (0, 1, 2)), "paper": Preset(1_000, 20_000, (0,))}
 LABELS = {"exact": "exact", "parametric": "networks", "mini_batch": "networks, mini-batches"}
 
 
@@ -134,8 +135,6 @@ def network_version(n: int, steps: int, rate: float, batch_size: int | None = No
     return Version(algorithm, batch_size, at_test)
 
 
-FACTOR = 3.0
-RATES = {"exact": 1e-2, "parametric": 1e-2, "mini_batch": 5e-3}
 VERSIONS: dict[str, Callable[[int, int], Version]] = {
     "exact": exact_version,
     "parametric": partial(network_version, rate=RATES["parametric"]),
