@@ -14,8 +14,8 @@ jitter; ``baseline`` is the KL from the posterior that was given every second tr
 
 What the paper leaves open is ours. The networks are those whose wide limit is this prior, :math:`\sum_j a_j \cos(w_j x
 + b_j)` with :math:`w_j \sim \mathcal N(0, .5^{-2})` (random Fourier features, here free to move), 50 units. Steps are
-Adam's with a decaying rate. The kernel's lengthscale is three times the median heuristic's, settled in every step from 100
-of the particles: a median of 1,000² distances would cost more than the rest of the step. Numbers are float64
+Adam's with a decaying rate. The kernel's lengthscale is three times the median heuristic's, settled in every step from
+100 of the particles: a median of 1,000² distances would cost more than the rest of the step. Numbers are float64
 throughout, the prior's jitter is 1e-4.
 """
 

@@ -122,8 +122,11 @@ def _langevin(key: Key, step_size: float, carry: Carry, force: PyTree) -> Carry:
 
 @in_float64
 def _inverse(phi: Float[Array, "B h"], w: Array, b: Array, jitter: Array) -> Float[Array, "B B"]:
-    """Σ_Φ⁻¹. Already ΦΦᵀ is in double precision: with fewer units than points it is singular, and in single precision
-    its rounding drowns the jitter as soon as features are large."""
+    """Σ_Φ⁻¹, with ΦΦᵀ in double precision too.
+
+    With fewer units than points it is singular, and rounding to single precision drowns the jitter where features are
+    large.
+    """
     identity = jnp.eye(phi.shape[0], dtype=phi.dtype)
     factor = jnp.linalg.cholesky(w * phi @ phi.T + b + jitter * identity)
     return cho_solve((factor, True), identity)
