@@ -67,7 +67,6 @@ LABELS = {
     "gp": "exact GP, 50 draws",
     "w_svgd": "weight-space SVGD",
     "f_svgd": "f-SVGD",
-    "f_gfsf": "f-GFSF",
 }
 
 
@@ -96,18 +95,13 @@ def reference_of(cell: Cell) -> Cell:
 
 def posterior(method: str, width: int) -> Method:
     """How a method finds its posterior at a width."""
-    in_both = lambda flow: partial(  # noqa: E731
-        particle_posterior,
-        partial(in_functions, flow, partial(width_aware, jitter=jitter(width))),
-        STEPS,
-        first=partial(in_weights, "svgd", rate=RATE),
-    )
+    weights = partial(in_weights, "svgd", rate=RATE)
+    functions = partial(in_functions, "svgd", partial(width_aware, jitter=jitter(width)))
     methods: dict[str, Method] = {
         "nuts": partial(nuts_posterior, **CHAINS[width]._asdict()),
         "gp": gp_posterior,
-        "w_svgd": partial(particle_posterior, partial(in_weights, "svgd", rate=RATE), STEPS),
-        "f_svgd": in_both("svgd"),
-        "f_gfsf": in_both("gfsf"),
+        "w_svgd": partial(particle_posterior, weights, STEPS),
+        "f_svgd": partial(particle_posterior, functions, STEPS, first=weights),
     }
     return methods[method]
 

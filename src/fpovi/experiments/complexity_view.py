@@ -18,14 +18,12 @@ from fpovi.experiments.view import View, short
 from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, observations, outline
 
 SPACES = {
-    "w_svgd": ("weight space, SVGD", WEIGHT_SPACE),
-    "f_svgd": ("function space, SVGD", FUNCTION_SPACE),
-    "f_gfsf": ("function space, GFSF", "#2a8a7f"),
+    "w_svgd": ("weight space", WEIGHT_SPACE),
+    "f_svgd": ("function space", FUNCTION_SPACE),
 }
 LINES: dict[str, dict[str, Any]] = {
     "w_svgd": {"color": WEIGHT_SPACE, "marker": "o"},
     "f_svgd": {"color": FUNCTION_SPACE, "marker": "o"},
-    "f_gfsf": {"color": "#2a8a7f", "marker": "o"},
     "gp": {"color": MUTED, "marker": "s", "markersize": 4},
     "nuts": {"color": TRUTH, "linestyle": "--"},
 }
@@ -88,8 +86,8 @@ def figure(rows: Sequence[Row]) -> Figure:
     shown = {(int(row.cell.dataset), row.cell.method): row for row in rows if row.cell.seed == seed}
     widths = sorted({width for width, _ in shown})
     with mpl.rc_context(STYLE):
-        drawing = Figure(figsize=(2.7 * max(len(widths), 3), 10), layout="constrained")
-        above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=(2.5, 1))[:, 0]
+        drawing = Figure(figsize=(2.7 * max(len(widths), 3), 8.4), layout="constrained")
+        above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=(1.75, 1))[:, 0]
         axes = above.subplots(len(SPACES), len(widths), sharex=True, sharey="col", squeeze=False)
         for line, method in zip(axes, SPACES, strict=True):
             for panel, width in zip(line, widths, strict=True):
@@ -145,4 +143,4 @@ def _over_width(panels: NDArray[Any], rows: Sequence[Row]) -> None:
         panel.set_xticklabels([str(width) for width in widths])
         panel.minorticks_off()
         panel.set_title(title)
-        panel.legend(fontsize=8)
+        panel.legend(fontsize=8, loc="upper right" if panel is distance else "lower left")
