@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fpovi.experiments.readme import render
+from fpovi.pages import render
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))

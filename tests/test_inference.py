@@ -173,7 +173,7 @@ def remembering_prior(size):
     """A prior that carries the points it was shown last, and pulls by one at each."""
     return FunctionPrior(
         score=lambda key, f, x: jnp.ones_like(f),
-        init=lambda key, n: jnp.zeros((size, 2)),
+        init=lambda key, particles: jnp.zeros((size, 2)),
         advance=lambda key, carry, f, x: (jnp.ones_like(f), x),
     )
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1] / "src" / PACKAGE
 
 # Top to bottom. A room is a module or a package directly under fpovi.
 FLOORS = [
-    {"cli"},
+    {"cli", "pages"},
     {"experiments", "bench"},
     {"bandits", "robustness", "baselines", "data", "report"},
     {"estimators"},

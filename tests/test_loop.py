@@ -144,7 +144,7 @@ def failing_prior(at):
     def advance(key, count, f, x):
         return jnp.where(count >= at, jnp.nan, -f), count + 1
 
-    return FunctionPrior(lambda key, f, x: -f, init=lambda key, n: jnp.zeros((), jnp.int32), advance=advance)
+    return FunctionPrior(lambda key, f, x: -f, init=lambda key, particles: jnp.zeros((), jnp.int32), advance=advance)
 
 
 @pytest.mark.parametrize("chunk_size", [4, 20])
@@ -185,7 +185,7 @@ def test_an_epoch_visits_every_row_once(key):
         row = jnp.round((x[:, 0] + 1) / 2 * (ROWS - 1)).astype(jnp.int32)
         return -f, seen.at[row].add(1)
 
-    prior = FunctionPrior(lambda key, f, x: -f, init=lambda key, n: jnp.zeros(ROWS, jnp.int32), advance=advance)
+    prior = FunctionPrior(lambda key, f, x: -f, init=lambda key, particles: jnp.zeros(ROWS, jnp.int32), advance=advance)
     algorithm = an_algorithm(prior)
     state = jax.jit(algorithm.init, static_argnums=1)(key, N)
     even = run(key, algorithm, state, DATA, 6, batch_size=5, chunk_size=2).state.prior

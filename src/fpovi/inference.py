@@ -120,7 +120,7 @@ def function_space(
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
         key_particles, key_prior = jax.random.split(key)
         particles, params, model = begin(key_particles, network, likelihood, n, particles)
-        carry = prior.init(key_prior, n)
+        carry = prior.init(key_prior, particles)
         return State(
             first_step(), particles, params, model, carry, optimiser.init(particles), noise_optimiser.init(params)
         )

@@ -111,14 +111,14 @@ class FunctionPrior(NamedTuple):
     Where an algorithm looks at some outputs only it calls ``score(key, f, x, outputs)``: the score of the marginal
     prior of those columns of f, zero in the others.
 
-    A prior that learns from step to step keeps a carry: ``init(key, n) -> carry`` and
-    ``advance(key, carry, f, x) -> (score, carry)``, which then takes the place of ``score`` in a run. ``classes`` says
-    that it is a prior over normalised logits.
+    A prior that learns from step to step keeps a carry: ``init(key, particles) -> carry``, which may look at the
+    networks as they begin, and ``advance(key, carry, f, x) -> (score, carry)``, which then takes the place of ``score``
+    in a run. ``classes`` says that it is a prior over normalised logits.
     """
 
     score: Callable[..., Float[Array, "n B k"]]
     log_prob: Callable[[Key, Float[Array, "n B k"], Array], Float[Array, " n"]] | None = None
-    init: Callable[[Key, int], PyTree] = lambda key, n: ()
+    init: Callable[[Key, PyTree], PyTree] = lambda key, particles: ()
     advance: Callable[..., tuple[Array, PyTree]] | None = None
     classes: bool = False
 

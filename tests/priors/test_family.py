@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fpovi.networks import mlp
+from fpovi.particles import sample_prior
 from fpovi.priors import PRIORS
 from fpovi.types import Network
 
@@ -86,7 +87,7 @@ def test_a_carry_keeps_its_shape(name, key):
     """So that a run can be one loop; a prior without ``advance`` carries nothing."""
     prior = MAKE[name]()
     f, x = f_and_x(key)
-    carry = prior.init(key, 3)
+    carry = prior.init(key, sample_prior(key, NETWORK, 3))
     if prior.advance is None:
         assert carry == ()
         return

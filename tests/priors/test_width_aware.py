@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fpovi.networks import mlp
+from fpovi.particles import sample_prior
 from fpovi.priors import nngp, width_aware
 
 COPIES = 100  # independent chains at the same f
@@ -16,7 +17,7 @@ def relative_error(a, b):
     return float(np.linalg.norm(np.asarray(a) - np.asarray(b)) / np.linalg.norm(b))
 
 
-def long_run_score(key, prior, f, x, settle, average):
+def long_run_score(key, network, prior, f, x, settle, average):
     """The average of ``advance`` over steps and over chains, at fixed f ``(B, 1)``."""
     copies = jnp.broadcast_to(f, (COPIES, *f.shape))
 
@@ -27,7 +28,11 @@ def long_run_score(key, prior, f, x, settle, average):
     @jax.jit
     def all_steps(key):
         key_start, key_steps = jax.random.split(key)
-        _, scores = jax.lax.scan(one, prior.init(key_start, COPIES), jax.random.split(key_steps, settle + average))
+        _, scores = jax.lax.scan(
+            one,
+            prior.init(key_start, sample_prior(key_start, network, COPIES)),
+            jax.random.split(key_steps, settle + average),
+        )
         return jnp.mean(scores[settle:], axis=0)
 
     return all_steps(key)
@@ -53,7 +58,7 @@ def test_a_narrow_network_has_the_score_of_its_mixture(points, values, key):
     network = mlp((1, 4, 1))
     x, f, jitter = jnp.asarray(points), jnp.asarray(values), 0.05
     exact = mixture_score(key, network, f, x, jitter)
-    ours = long_run_score(key, width_aware(network, jitter=jitter), f, x, settle=1000, average=4000)[:, 0]
+    ours = long_run_score(key, network, width_aware(network, jitter=jitter), f, x, settle=1000, average=4000)[:, 0]
     gaussian = jax.jit(nngp(network, jitter=jitter).score)(key, f[None], x)[0, :, 0]
     # 100 chains of 4000 steps, correlated over some hundreds, are about 1000 draws: 1 to 2 %
     assert relative_error(ours, exact) < 0.06
@@ -77,12 +82,33 @@ def test_a_wide_network_has_the_score_of_nngp(key):
 
 def test_the_auxiliaries_of_a_step_follow_from_those_before(key):
     """The carry is what makes the average over steps: a step from a settled carry is not one from a fresh one."""
-    prior = width_aware(mlp((1, 4, 1)))
+    network = mlp((1, 4, 1))
+    prior = width_aware(network)
     x, f = jnp.asarray([[0.5], [1.0]]), jnp.ones((3, 2, 1))
     advance = jax.jit(prior.advance)
-    fresh = prior.init(key, 3)
+    fresh = prior.init(key, sample_prior(key, network, 3))
     first, carry = advance(key, fresh, f, x)
     second, _ = advance(key, carry, f, x)
     assert not jnp.array_equal(first, second)
     # one move of .01 changes little
     assert relative_error(second, first) < 0.2
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0])
+def test_large_features_of_few_units_keep_the_jitter(size, key):
+    """4 units at 12 points: ΦΦᵀ is singular, and at 100 times the size its rounding in float32 is larger than ε.
+
+    The score of a step is −Σ_Φ⁻¹ f; f is of the span of Φ, as the outputs of the network itself would be.
+    """
+    network, jitter = mlp((1, 4, 1)), 1e-3
+    x = jnp.linspace(-2, 2, 12)[:, None]
+    theta = jax.tree.map(lambda leaf: size * leaf, sample_prior(key, network, 1))
+    w, b = np.asarray(theta.weights[0][0], np.float64), np.asarray(theta.biases[0][0], np.float64)
+    phi = np.maximum(np.asarray(x, np.float64) @ w + b, 0)
+    f = jnp.asarray(phi @ [1.0, -0.5, 0.3, 0.7] / size, jnp.float32)
+    prior = width_aware(network, jitter=jitter)
+    score, _ = jax.jit(prior.advance)(key, prior.init(key, theta), f[None, :, None], x)
+    exact = -np.linalg.solve(phi @ phi.T / 4 + 1 + jitter * np.eye(12), np.asarray(f, np.float64))
+    assert jnp.all(jnp.isfinite(score))
+    # f itself is rounded to float32, 1e-7, and what is not of the span is divided by ε
+    np.testing.assert_allclose(np.asarray(score)[0, :, 0], exact, atol=2e-3)

@@ -10,6 +10,10 @@ from matplotlib.figure import Figure
 from fpovi.experiments import (
     adaptation,
     adaptation_view,
+    approximation,
+    approximation_view,
+    complexity,
+    complexity_view,
     convergence,
     defaults,
     synthetic,
@@ -40,9 +44,18 @@ class Experiment(NamedTuple):
     needs: Callable[[Cell], Sequence[Cell]] = lambda cell: ()
 
 
-def _run_synthetic(cell: Cell, store: Store, watch: Watch) -> dict[str, Any]:
-    reference = next((row for row in store.rows() if row.cell == synthetic.reference_of(cell)), None)
-    return synthetic.run_cell(cell, reference, watch)
+def _against_reference(experiment: Any) -> Callable[[Cell, Store, Watch], dict[str, Any]]:
+    """``run`` of an experiment whose cells are measured against another's row."""
+
+    def run(cell: Cell, store: Store, watch: Watch) -> dict[str, Any]:
+        reference = next((row for row in store.rows() if row.cell == experiment.reference_of(cell)), None)
+        return experiment.run_cell(cell, reference, watch)
+
+    return run
+
+
+def _reference(experiment: Any) -> Callable[[Cell], Sequence[Cell]]:
+    return lambda cell: () if cell == experiment.reference_of(cell) else (experiment.reference_of(cell),)
 
 
 def _of_split(labels: Mapping[str, str]) -> Callable[[Cell], str]:
@@ -62,11 +75,26 @@ def _uci(setup: Setup) -> Experiment:
 EXPERIMENTS = {
     "synthetic": Experiment(
         cells=lambda options: synthetic.cells(options.preset, synthetic.SEED if options.seed is None else options.seed),
-        run=_run_synthetic,
+        run=_against_reference(synthetic),
         label=lambda cell: synthetic.LABELS[cell.method],
         view=synthetic_figure.view,
         figure=synthetic_figure.figure,
-        needs=lambda cell: () if cell == synthetic.reference_of(cell) else (synthetic.reference_of(cell),),
+        needs=_reference(synthetic),
+    ),
+    "complexity": Experiment(
+        cells=lambda options: complexity.cells(options.preset, options.seed, options.datasets, options.methods),
+        run=_against_reference(complexity),
+        label=lambda cell: f"width {cell.dataset}, draw {cell.seed}: {complexity.LABELS[cell.method]}",
+        view=complexity_view.view,
+        figure=complexity_view.figure,
+        needs=_reference(complexity),
+    ),
+    "approximation": Experiment(
+        cells=lambda options: approximation.cells(options.preset, options.seed, options.methods),
+        run=lambda cell, store, watch: approximation.run_cell(cell, watch),
+        label=lambda cell: f"draw {cell.seed}: {approximation.LABELS[cell.method]}",
+        view=approximation_view.view,
+        figure=approximation_view.figure,
     ),
     "defaults": Experiment(
         cells=lambda options: defaults.cells(options.preset, options.datasets, options.splits, options.methods),

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table and the figure of ``synthetic``, made from its rows."""
+"""The tables and the figures of ``synthetic``, made from its rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
 
 from fpovi.data.sine import sine
+from fpovi.experiments.sine_posteriors import GRID, problem
+from fpovi.experiments.sine_scores import REGION_NAMES, predictive_band
 from fpovi.experiments.store import Row
-from fpovi.experiments.synthetic import ALGORITHMS, GRID, LABELS, REGIONS, problem
-from fpovi.experiments.view import View, short
+from fpovi.experiments.synthetic import ALGORITHMS, FLOWS, LABELS, SPACES
+from fpovi.experiments.view import View, markdown, short
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, observations, outline
 
 PANELS = ("f_svgd", "w_svgd", "map_ensemble")
+COLOURS = {"w": WEIGHT_SPACE, "f": FUNCTION_SPACE, "released": "#5b7f95"}
+TITLES = {"w": "weight space", "f": "function space", "released": "function space,\nas released"}
+Rescale = Callable[[ArrayLike], NDArray[np.float64]]
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -22,8 +29,8 @@ def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [
         {
             "method": LABELS[row.cell.method],
-            **{f"w2_{region}": row.metrics["w2"][region] for region in REGIONS},
-            **{f"spread_{region}": row.metrics["spread_ratio"][region] for region in REGIONS if region != "all"},
+            **{f"w2_{region}": row.metrics["w2"][region] for region in REGION_NAMES},
+            **{f"spread_{region}": row.metrics["spread_ratio"][region] for region in REGION_NAMES if region != "all"},
             "seconds": row.seconds,
         }
         for row in rows
@@ -32,13 +39,13 @@ def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def view(rows: Sequence[Row]) -> View:
     """The table for the eye, the closest method in bold."""
-    regions = [region for region in REGIONS if region != "all"]
+    regions = [region for region in REGION_NAMES if region != "all"]
     records = table(rows)
     best = min(row.metrics["w2"]["all"] for row in rows if row.cell.method in ALGORITHMS)
     lines = [
         [
             line["method"],
-            *(short(line[f"w2_{region}"], 3) for region in REGIONS),
+            *(short(line[f"w2_{region}"], 3) for region in REGION_NAMES),
             "/".join(short(line[f"spread_{region}"], 2) for region in regions),
             f"{line['seconds']:.0f}",
         ]
@@ -59,8 +66,9 @@ def view(rows: Sequence[Row]) -> View:
     )
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """W2 to NUTS, a line per method and a column per draw of the data."""
+def by_draw(rows: Sequence[Row]) -> str:
+    """W2 to NUTS in the rows of ``quick`` as Markdown, a line per method and a column per draw of the data."""
+    rows = [row for row in rows if row.cell.preset == "quick"]
     seeds = list(dict.fromkeys(row.cell.seed for row in rows))
     found = {(row.cell.method, row.cell.seed): row.metrics["w2"]["all"] for row in rows}
     lines = ["| | " + " | ".join(f"draw {seed}" for seed in seeds) + " | mean |", "|---" * (len(seeds) + 2) + "|"]
@@ -72,29 +80,79 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def of_paper(rows: Sequence[Row]) -> str:
+    """The rows of ``paper`` as Markdown, with the reference they were measured against, for the first draw."""
+    seed = next(row.cell.seed for row in rows if row.cell.preset == "paper")
+    kept = [row for row in rows if row.cell.seed == seed]
+    return markdown(view([*(row for row in kept if row.cell.method == "nuts"),
+                          *(row for row in kept if row.cell.preset == "paper")]))  # fmt: skip
+
+
 def figure(rows: Sequence[Row]) -> Figure:
-    """Each method's posterior in its own panel, NUTS dashed on top: do the bands agree where there are no data?"""
+    """Each method's posterior in a panel of its own, NUTS dashed on top: do the bands agree where there are no data?"""
+    of_flows = any(row.cell.preset == "paper" for row in rows)
+    with mpl.rc_context(STYLE):
+        return _grid_of_flows(rows) if of_flows else _three_panels(rows)
+
+
+def _three_panels(rows: Sequence[Row]) -> Figure:
     by_method = {row.cell.method: row for row in rows}
     truth, panels = by_method["nuts"], [by_method[name] for name in PANELS if name in by_method]
-    seed = truth.cell.seed
-    scaling = problem(seed).y_scaling
-    original = lambda values: np.asarray(values) * scaling.scale + scaling.shift  # noqa: E731
-    with mpl.rc_context(STYLE):
-        drawing = Figure(figsize=(3.7 * len(panels), 3.4), layout="constrained")
-        axes = drawing.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for number, (panel, row) in enumerate(zip(axes, panels, strict=True)):
-            colour = FUNCTION_SPACE if row.cell.method.startswith("f_") else WEIGHT_SPACE
-            panel.axvspan(0.6, 0.8, color=MUTED, alpha=0.13, linewidth=0)
-            metrics = row.metrics
-            fan(panel, GRID, original(metrics["mean"]), [original(b) for b in metrics["band"]],
-                [original(c) for c in metrics["curves"]], colour)  # fmt: skip
-            outline(panel, GRID, [original(b) for b in truth.metrics["band"]], "NUTS, 95 %")
-            observations(panel, *sine(seed))
-            panel.set_title(LABELS[row.cell.method], color=colour)
-            distance = f"distance to NUTS {metrics['w2']['all']:.2f}"
-            panel.set_title(distance, loc="right", color=TRUTH, fontsize=9, fontweight="normal")
-            panel.set(xlim=(GRID[0], GRID[-1]), xlabel="x")
-            if number == 0:
-                panel.set_ylabel("y")
-                panel.legend(loc="lower left", fontsize=9)
+    drawing = Figure(figsize=(3.7 * len(panels), 3.4), layout="constrained")
+    axes = drawing.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    original = _rescale(truth.cell.seed)
+    for panel, row in zip(axes, panels, strict=True):
+        colour = COLOURS["f" if row.cell.method.startswith("f_") else "w"]
+        curves = [original(curve) for curve in row.metrics["curves"]]
+        _panel(panel, row.metrics, truth, original, colour, curves=curves)
+        panel.set_title(LABELS[row.cell.method], color=colour)
+        distance = f"distance to NUTS {row.metrics['w2']['all']:.2f}"
+        panel.set_title(distance, loc="right", color=TRUTH, fontsize=9, fontweight="normal")
+        panel.set(xlim=(GRID[0], GRID[-1]), xlabel="x")
+    axes[0].set_ylabel("y")
+    axes[0].legend(loc="lower left", fontsize=9)
     return drawing
+
+
+def _grid_of_flows(rows: Sequence[Row]) -> Figure:
+    """The paper's Figs. 1 and 4: a column per flow, a row per space, the reference first. Dark: f; light: a new y."""
+    by_method = {row.cell.method: row for row in rows}
+    truth = by_method["nuts"]
+    original = _rescale(truth.cell.seed)
+    drawing = Figure(figsize=(13.5, 8.2), layout="constrained")
+    axes = drawing.subplots(len(SPACES), len(FLOWS) + 1, sharex=True, sharey=True)
+    exact = np.asarray(truth.metrics["quantiles"])
+    _panel(axes[0, 0], {**truth.metrics, "predictive": predictive_band(exact)}, truth, original, TRUTH)
+    axes[0, 0].set_title("NUTS", color=TRUTH)
+    axes[1, 0].legend(*axes[0, 0].get_legend_handles_labels(), loc="upper left", fontsize=9)
+    for unused in axes[1:, 0]:
+        unused.set_axis_off()
+    for line, space in zip(axes[:, 1:], SPACES, strict=True):
+        for panel, (flow, label) in zip(line, FLOWS.items(), strict=True):
+            metrics = by_method[f"{space}_{flow}"].metrics
+            _panel(panel, metrics, truth, original, COLOURS[space])
+            panel.set_title(label, color=COLOURS[space])
+            panel.set_title(f"W2 {metrics['w2']['all']:.2f}", loc="right", color=TRUTH, fontsize=9, fontweight="normal")
+        line[0].tick_params(labelleft=True)
+        line[0].set_ylabel(TITLES[space], color=COLOURS[space], fontsize=11, fontweight="bold")
+    low, high = original(exact.min()), original(exact.max())
+    axes[0, 0].set(xlim=(GRID[0], GRID[-1]), ylim=(low, high))
+    return drawing
+
+
+def _panel(
+    panel: Axes, metrics: dict[str, Any], truth: Row, original: Rescale, colour: str, curves: Sequence[ArrayLike] = ()
+) -> None:
+    panel.axvspan(0.6, 0.8, color=MUTED, alpha=0.13, linewidth=0)
+    if not curves:
+        lower, upper = (original(edge) for edge in metrics["predictive"])
+        panel.fill_between(GRID, lower, upper, color=colour, alpha=0.13, linewidth=0, label="95 % of a new y")
+    fan(panel, GRID, original(metrics["mean"]), [original(edge) for edge in metrics["band"]], curves, colour)
+    outline(panel, GRID, [original(edge) for edge in truth.metrics["band"]], "NUTS, 95 %")
+    observations(panel, *sine(truth.cell.seed))
+
+
+def _rescale(seed: int) -> Rescale:
+    """From standardised y to its own units."""
+    scaling = problem(seed).y_scaling
+    return lambda values: np.asarray(values) * scaling.scale + scaling.shift

@@ -3,8 +3,8 @@
 
 import pytest
 
-from fpovi.experiments.readme import render, rows_of
 from fpovi.experiments.store import Cell, Row, Store
+from fpovi.pages import render, rows_of
 
 METRICS = {"rmse": 2.5, "nll": 2.4, "crps": 1.0, "coverage_95": 0.9}
 

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``complexity``: the sine data under networks of growing width (the paper's Fig. 5), and the collapse as a number.
+
+Two hidden layers of equal width, 50 particles, the paper's prior, on several draws of the data. Every width has a
+posterior of its own, so every width has a NUTS reference of its own. Narrow networks are hard to fit from draws of the
+prior: weight space has 4,000 steps, function space as many, the first half of them in weight space.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fpovi.experiments.distances import quantiles
+from fpovi.experiments.sine_posteriors import (
+    GRID,
+    Found,
+    Problem,
+    Watch,
+    gp_posterior,
+    in_functions,
+    in_weights,
+    nuts_posterior,
+    particle_posterior,
+    problem,
+)
+from fpovi.experiments.sine_scores import outlines, rounded, score
+from fpovi.experiments.store import Cell, Row
+from fpovi.priors import width_aware
+from fpovi.types import lookup
+
+ASKED = GRID[::4]  # rows stay short, and means over regions are the same to two digits
+STEPS, RATE = 4000, 1e-2
+Method = Callable[[int, Problem, Watch], Found]
+
+
+class Chains(NamedTuple):
+    """How NUTS is run. A narrow network's posterior has many modes: there chains are longer and R̂ is allowed more."""
+
+    chains: int
+    warmup: int
+    draws: int
+    rhat_limit: float
+
+
+CHAINS = {
+    5: Chains(4, 1000, 2000, 1.1),
+    10: Chains(4, 1000, 2000, 1.05),
+    20: Chains(4, 300, 500, 1.01),
+    50: Chains(4, 300, 500, 1.01),
+    100: Chains(4, 300, 500, 1.01),
+}
+
+
+class Preset(NamedTuple):
+    """Which widths, on which draws of the data."""
+
+    widths: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+
+PRESETS = {"quick": Preset((10, 50), (3,)), "paper": Preset(tuple(CHAINS), (3, 0, 1))}
+LABELS = {
+    "nuts": "NUTS, 50 draws",
+    "gp": "exact GP, 50 draws",
+    "w_svgd": "weight-space SVGD",
+    "f_svgd": "f-SVGD",
+}
+
+
+def cells(
+    preset: str = "quick", seed: int | None = None, widths: Sequence[str] = (), methods: Sequence[str] = ()
+) -> list[Cell]:
+    """The cells of a preset, every reference before what is measured against it."""
+    chosen = lookup(PRESETS, preset, "preset")
+    for width in widths:
+        lookup({str(known): known for known in CHAINS}, width, "dataset")
+    for method in methods:
+        lookup(LABELS, method, "method")
+    return [
+        Cell("complexity", method, dataset=str(width), seed=draw, preset=preset)
+        for draw in (chosen.seeds if seed is None else (seed,))
+        for width in (widths or chosen.widths)
+        for method in LABELS
+        if not methods or method in methods or method == "nuts"
+    ]
+
+
+def reference_of(cell: Cell) -> Cell:
+    """NUTS of the same width on the same data."""
+    return replace(cell, method="nuts")
+
+
+def posterior(method: str, width: int) -> Method:
+    """How a method finds its posterior at a width."""
+    weights = partial(in_weights, "svgd", rate=RATE)
+    functions = partial(in_functions, "svgd", partial(width_aware, jitter=jitter(width)))
+    methods: dict[str, Method] = {
+        "nuts": partial(nuts_posterior, **CHAINS[width]._asdict()),
+        "gp": gp_posterior,
+        "w_svgd": partial(particle_posterior, weights, STEPS),
+        "f_svgd": partial(particle_posterior, functions, STEPS, first=weights),
+    }
+    return methods[method]
+
+
+def jitter(width: int) -> float:
+    """Of ``width_aware``: fewer units than the 16 points of a step cannot explain them all, and the score is stiff."""
+    return 1e-3 if width > 16 else 1e-2
+
+
+def run_cell(cell: Cell, reference: Row | None, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:
+    """The numbers of one cell; all but ``nuts`` need the row of ``nuts`` as ``reference``."""
+    width = int(cell.dataset)
+    draws, facts = posterior(cell.method, width)(cell.seed, problem(cell.seed, (width, width), ASKED), watch)
+    truth = quantiles(draws) if reference is None else np.asarray(reference.metrics["quantiles"])
+    metrics = {**score(draws, truth, ASKED, cell.seed), **outlines(draws), **facts}
+    del metrics["curves"]
+    return metrics if reference is not None else {**metrics, "quantiles": [rounded(row) for row in truth]}

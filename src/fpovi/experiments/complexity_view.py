@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table and the figure of ``complexity``, made from its rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+from fpovi.data.sine import sine
+from fpovi.experiments.complexity import ASKED, LABELS
+from fpovi.experiments.sine_posteriors import problem
+from fpovi.experiments.store import Row
+from fpovi.experiments.view import View, short
+from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, observations, outline
+
+SPACES = {
+    "w_svgd": ("weight space", WEIGHT_SPACE),
+    "f_svgd": ("function space", FUNCTION_SPACE),
+}
+LINES: dict[str, dict[str, Any]] = {
+    "w_svgd": {"color": WEIGHT_SPACE, "marker": "o"},
+    "f_svgd": {"color": FUNCTION_SPACE, "marker": "o"},
+    "gp": {"color": MUTED, "marker": "s", "markersize": 4},
+    "nuts": {"color": TRUTH, "linestyle": "--"},
+}
+REGIONS = ("data", "gap", "outside")
+
+
+def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """A line per width and method: means over draws of the data."""
+    found: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((int(row.cell.dataset), row.cell.method), []).append(row.metrics)
+    return [
+        {
+            "width": width,
+            "method": method,
+            "draws": len(metrics),
+            "w2": float(np.mean([one["w2"]["all"] for one in metrics])),
+            "w2_of_draws": [one["w2"]["all"] for one in metrics],
+            **{f"spread_{r}": float(np.mean([one["spread_ratio"][r] for one in metrics])) for r in REGIONS},
+            "rhat": max((one["rhat"] for one in metrics if "rhat" in one), default=None),
+        }
+        for (width, method), metrics in sorted(
+            found.items(), key=lambda item: (item[0][0], [*LABELS].index(item[0][1]))
+        )
+    ]
+
+
+def view(rows: Sequence[Row]) -> View:
+    """W2 and spread ratios by width; the closer of the two spaces in bold."""
+    records = table(rows)
+    spaces = {(line["width"], line["method"]): line["w2"] for line in records if line["method"] in SPACES}
+    best = {(w, m) for (w, m), d in spaces.items() if d == min(v for (width, _), v in spaces.items() if width == w)}
+    lines = [
+        [
+            str(line["width"]),
+            LABELS[line["method"]],
+            short(line["w2"], 3),
+            " ".join(short(value, 2) for value in line["w2_of_draws"]),
+            "/".join(short(line[f"spread_{region}"], 2) for region in REGIONS),
+            "" if line["rhat"] is None else f"{line['rhat']:.3f}",
+        ]
+        for line in records
+    ]
+    return View(
+        title="Wider networks: which space keeps its spread?",
+        explanation=(
+            "W2: 2-Wasserstein distance to NUTS of the same width, in standardised y: mean, and each draw of the data",
+            "spread: standard deviation of f over that of NUTS (data/gap/outside), 1 is right, 0 is collapse",
+        ),
+        columns=("width", "method", "W2", "draws", "spread", "R̂"),
+        lines=lines,
+        bold=frozenset(n for n, line in enumerate(records) if (line["width"], line["method"]) in best),
+        records=records,
+    )
+
+
+def figure(rows: Sequence[Row]) -> Figure:
+    """The paper's Fig. 5, a column per width and a row per space; below, distance and spread over width."""
+    seed = rows[0].cell.seed
+    shown = {(int(row.cell.dataset), row.cell.method): row for row in rows if row.cell.seed == seed}
+    widths = sorted({width for width, _ in shown})
+    with mpl.rc_context(STYLE):
+        drawing = Figure(figsize=(2.7 * max(len(widths), 3), 8.4), layout="constrained")
+        above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=(1.75, 1))[:, 0]
+        axes = above.subplots(len(SPACES), len(widths), sharex=True, sharey="col", squeeze=False)
+        for line, method in zip(axes, SPACES, strict=True):
+            for panel, width in zip(line, widths, strict=True):
+                if (width, method) in shown:
+                    _panel(panel, shown[width, method], shown[width, "nuts"])
+                panel.set_title(f"width {width}")
+            line[0].set_ylabel(SPACES[method][0], color=SPACES[method][1], fontsize=11, fontweight="bold")
+        _over_width(below.subplots(1, 2), rows)
+    return drawing
+
+
+def _panel(panel: Axes, row: Row, truth: Row) -> None:
+    scaling = problem(row.cell.seed).y_scaling
+    original = lambda values: np.asarray(values) * scaling.scale + scaling.shift  # noqa: E731
+    colour, metrics = SPACES[row.cell.method][1], row.metrics
+    lower, upper = (original(edge) for edge in metrics["predictive"])
+    panel.fill_between(ASKED, lower, upper, color=colour, alpha=0.13, linewidth=0)
+    fan(panel, ASKED, original(metrics["mean"]), [original(edge) for edge in metrics["band"]], (), colour)
+    outline(panel, ASKED, [original(edge) for edge in truth.metrics["band"]])
+    observations(panel, *sine(row.cell.seed))
+    distance = f"W2 {metrics['w2']['all']:.2f}"
+    panel.set_title(distance, loc="right", color=TRUTH, fontsize=9, fontweight="normal")
+    panel.set(xlim=(ASKED[0], ASKED[-1]), ylim=_limits(original(truth.metrics["quantiles"])))
+
+
+def _limits(values: ArrayLike) -> tuple[float, float]:
+    low, high = np.quantile(np.asarray(values), (0.002, 0.998))
+    return low - 0.15 * (high - low), high + 0.15 * (high - low)
+
+
+def _over_width(panels: NDArray[Any], rows: Sequence[Row]) -> None:
+    records = table(rows)
+    distance, spread = panels
+    for method, style in LINES.items():
+        lines = [line for line in records if line["method"] == method]
+        widths = [line["width"] for line in lines]
+        distance.plot(widths, [line["w2"] for line in lines], label=LABELS[method], **style)
+        if method in SPACES:
+            spread.plot(
+                widths, [line["spread_data"] for line in lines], label=f"{SPACES[method][0]}, on the data", **style
+            )
+            spread.plot(
+                widths, [line["spread_outside"] for line in lines],
+                label=f"{SPACES[method][0]}, outside", **{**style, "marker": "^", "linestyle": ":"},
+            )  # fmt: skip
+    spread.axhline(1, color=INK, linewidth=0.8)
+    widths = sorted({line["width"] for line in records})
+    for panel, title in (
+        (distance, "W2 to NUTS, mean over draws of the data"),
+        (spread, "spread of f over that of NUTS"),
+    ):
+        panel.set(xscale="log", yscale="log", xlabel="units in each hidden layer", xticks=widths)
+        panel.set_xticklabels([str(width) for width in widths])
+        panel.minorticks_off()
+        panel.set_title(title)
+        panel.legend(fontsize=8, loc="upper right" if panel is distance else "lower left")

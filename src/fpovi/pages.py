@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of README and docs, made from the rows in ``results/``: ``python -m fpovi.pages``."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from fpovi.bench.summary import summary
+from fpovi.experiments import approximation_view, complexity_view, defaults, synthetic_figure
+from fpovi.experiments.grid import Options
+from fpovi.experiments.registry import EXPERIMENTS
+from fpovi.experiments.store import Row, Store
+from fpovi.experiments.view import markdown
+
+
+class Table(NamedTuple):
+    """Markdown of all rows in a file."""
+
+    file: str
+    make: Callable[[list[Row]], str]
+
+
+TABLES = {
+    "synthetic": Table("synthetic", synthetic_figure.by_draw),
+    "synthetic-paper": Table("synthetic", synthetic_figure.of_paper),
+    "complexity": Table("complexity", lambda rows: markdown(complexity_view.view(rows))),
+    "approximation": Table("approximation", lambda rows: markdown(approximation_view.view(rows))),
+    "defaults": Table("defaults", lambda rows: markdown(defaults.view(rows))),
+    "bench": Table("bench", lambda rows: markdown(summary(rows))),
+}
+MARKER = re.compile(r"<!-- table: (?P<name>[\w-]+)(?: (?P<preset>\w+))? -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def render(text: str, results: Path) -> str:
+    """``text`` with what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` made anew.
+
+    NAME is one of :data:`TABLES`; ``<!-- table: NAME PRESET -->`` is what ``fpovi reproduce NAME --preset PRESET``
+    shows, of the rows there are.
+    """
+
+    def fill(match: re.Match[str]) -> str:
+        name, preset = match["name"], match["preset"]
+        if preset is not None:
+            made = markdown(EXPERIMENTS[name].view(rows_of(name, preset, results)))
+            return f"<!-- table: {name} {preset} -->\n{made}\n<!-- end -->"
+        table = TABLES[name]
+        return f"<!-- table: {name} -->\n{table.make(Store(results / f'{table.file}.jsonl').rows())}\n<!-- end -->"
+
+    return MARKER.sub(fill, text)
+
+
+def rows_of(name: str, preset: str, results: Path) -> list[Row]:
+    """The finished cells of an experiment's preset, in their order."""
+    cells = EXPERIMENTS[name].cells(Options(preset))
+    found = {row.cell: row for row in Store(results / f"{cells[0].experiment}.jsonl").rows()}
+    return [found[cell] for cell in cells if cell in found]
+
+
+if __name__ == "__main__":
+    for page in (Path("README.md"), *sorted(Path("docs").glob("*.md"))):
+        page.write_text(render(page.read_text(), Path("results")))

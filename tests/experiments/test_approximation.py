@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The closed form of ``approximation`` against scikit-learn's, its versions on a small scale, its table and figure."""
+
+import jax
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+
+from fpovi.experiments import approximation, approximation_view
+from fpovi.experiments.store import Row
+from fpovi.kernels import median_lengthscale
+from fpovi.plots import save
+
+pytestmark = pytest.mark.usefixtures("loose_dtypes")
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_the_posterior_is_that_of_scikit_learn(every):
+    y = approximation.targets(0)
+    process = GaussianProcessRegressor(RBF(0.5, "fixed"), alpha=0.1**2, optimizer=None)
+    mean, covariance = process.fit(approximation.X[::every], y[::every]).predict(approximation.X_TEST, return_cov=True)
+    # float64, a Gram matrix of condition 1e3
+    np.testing.assert_allclose(approximation.posterior(y, every)[0], mean, rtol=1e-9)
+    np.testing.assert_allclose(approximation.posterior(y, every)[1], covariance, rtol=1e-7, atol=1e-11)
+
+
+def test_the_sampled_lengthscale_is_near_that_of_all_particles(x64):
+    f = jax.random.normal(jax.random.key(0), (1000, 24), "float64")
+    sampled = approximation.sampled_kernel(3.0, 1000).at(f).lengthscale
+    # the median of 5,000 distances; a few per cent of their spread
+    assert float(sampled) == pytest.approx(float(median_lengthscale(f, factor=3.0)), rel=0.03)
+
+
+def test_draws_of_the_posterior_have_a_kl_near_zero():
+    truth = approximation.posterior(approximation.targets(0))
+    draws = np.random.default_rng(0).multivariate_normal(*truth, size=1000)
+    # nine moments, each known from 1,000 draws: 9/2/1000 on average
+    assert approximation.kl_of(draws, truth) < 0.015
+
+
+@pytest.mark.parametrize("version", approximation.VERSIONS)
+def test_a_short_run_comes_closer_and_is_followed(version, monkeypatch):
+    monkeypatch.setitem(approximation.PRESETS, "quick", approximation.Preset(20, 80, (0,)))
+    (cell,) = approximation.cells("quick", methods=(version,))
+    seen = []
+    metrics = approximation.run_cell(cell, lambda *step: seen.append(step[:2]))
+    assert metrics["steps"] == [2 * (i + 1) for i in range(40)]
+    assert seen[-1] == (80, 80)
+    assert metrics["curve"][-1] == metrics["kl"] < metrics["curve"][0]
+
+
+def test_figure_and_table_come_from_rows(tmp_path):
+    metrics = {"kl": 0.1, "baseline": 0.3, "steps": [1, 2, 3], "curve": [3.0, 1.0, 0.1]}
+    rows = [Row(cell, metrics, 1.0, {}) for cell in approximation.cells("quick")]
+    assert all(path.stat().st_size > 5_000 for path in save(approximation_view.figure(rows), tmp_path / "figure"))
+    view = approximation_view.view(rows)
+    assert [line[0] for line in view.lines] == [str(seed) for seed in approximation.PRESETS["quick"].seeds]
+    assert view.lines[0][1:5] == [".300", ".100", ".100", ".100"]
