@@ -217,7 +217,10 @@ def _crossing(
             least = jnp.minimum(gap(y) / jnp.abs(b - y), 1) / 2
             share = jnp.clip(_inverse_quadratic(y, b, c, at_y, at_b, at_c), least, 1 - least)
         following = y + share * (b - y)
-        return count + 1, following, y, b, excess(following), at_y, at_b
+        moved = following, y, b, excess(following), at_y, at_b
+        # one that has arrived stays, however long the others take: no answer depends on what else is asked
+        open_ = jnp.abs(carry[2] - carry[3]) > gap(carry[2])
+        return count + 1, *(jnp.where(open_, new, old) for new, old in zip(moved, carry[1:], strict=True))
 
     # at the ends the sign is enough, as the first step is a halving
     middle = low + (high - low) / 2
