@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
+from io import BufferedWriter
 
 
 def replace_file(path: str, chunks: Iterable[bytes | memoryview]) -> None:
@@ -17,7 +17,7 @@ def replace_file(path: str, chunks: Iterable[bytes | memoryview]) -> None:
 
 
 @contextmanager
-def replacing(path: str) -> Iterator[BinaryIO]:
+def replacing(path: str) -> Iterator[BufferedWriter]:
     """A file to write, which becomes the one at ``path`` at the end, unless an error leaves what was there.
 
     It lies beside it as ``.NAME.part``, and takes the place of the old one once it is on disk. A killed process leaves
