@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import pandas as pd
@@ -90,10 +89,12 @@ def _parquet_stream(path: Path, chunk: int) -> Stream:
 
     def chunks() -> Iterator[pd.DataFrame]:
         with readable(path), pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER) as file:
-            for batch, start in zip(file.iter_batches(chunk), count(0, chunk), strict=False):
+            start = 0
+            for batch in file.iter_batches(chunk):
                 frame = pa.Table.from_batches([batch]).to_pandas()
                 frame = frame.set_axis(pd.RangeIndex(start, start + len(frame)))
                 yield frame.set_axis(list(sample), axis=1).astype(sample.dtypes)
+                start += len(frame)
 
     return Stream(rows, sample, {name: objects[name] for name in sample if sample[name].dtype == object}, chunks)
 

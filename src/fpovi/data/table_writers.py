@@ -21,7 +21,8 @@ def _csv(file: BufferedIOBase, sample: pd.DataFrame, types: Types, separator: st
 
     def write(frame: pd.DataFrame) -> None:
         nonlocal header
-        text_of_times(frame, sample).to_csv(file, sep=separator, index=False, header=header, compression=None)
+        text = text_of_times(frame, sample).to_csv(sep=separator, index=False, header=header)
+        file.write(text.encode())  # by pandas it would be flushed too, which gzip notes in the file
         header = False
 
     yield write

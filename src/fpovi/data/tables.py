@@ -5,7 +5,7 @@ import difflib
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -40,11 +40,12 @@ def read_csv_chunks(
     options: dict[str, Any] = {"sep": separator, "encoding": "utf-8-sig", "compression": compression}
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options).iloc[0]
     _refuse_duplicates(path, header.tolist())  # pandas would call the second "a" "a.1"
-    whole = pd.read_csv(path, low_memory=False, chunksize=rows, **options, **types)
-    for frame in [whole] if rows is None else whole:
-        if not isinstance(frame.index, pd.RangeIndex):
-            raise TableError(f"{path}: rows have more values than the header has names ({len(header)})")
-        yield frame
+    read = pd.read_csv(path, low_memory=False, chunksize=rows, **options, **types)
+    with nullcontext([read]) if isinstance(read, pd.DataFrame) else read as frames:
+        for frame in frames:
+            if not isinstance(frame.index, pd.RangeIndex):
+                raise TableError(f"{path}: rows have more values than the header has names ({len(header)})")
+            yield frame
 
 
 def with_dates(frame: pd.DataFrame) -> pd.DataFrame:
