@@ -155,6 +155,6 @@ def test_an_error_between_pieces_leaves_no_file(tmp_path):
         yield pd.DataFrame({"a": np.arange(3)})
         raise ValueError("a bad row")
 
-    with pytest.raises(ValueError, match="^a bad row$"):
+    with pytest.raises(ValueError, match=r"^a bad row$"):
         write_chunks(pieces(), pd.DataFrame({"a": [0]}), tmp_path / "t.csv")
     assert not list(tmp_path.iterdir())

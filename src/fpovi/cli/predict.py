@@ -95,7 +95,11 @@ def _first_rows(fitted: Any, stream: Stream, data: Path, level: float) -> pd.Dat
     with about(data):
         if fault := first_fault(stream.chunks(), fitted.encoder_, fitted.unknown):
             raise fault
-        frame = next(stream.chunks()).head(FIRST_ROWS)
+        frame = pd.DataFrame()
+        for chunk in stream.chunks():
+            frame = pd.concat([frame, chunk.head(FIRST_ROWS - len(frame))]) if len(frame) else chunk.head(FIRST_ROWS)
+            if len(frame) == FIRST_ROWS:
+                break
         columns = _columns(fitted, frame, level)
         _refuse_taken(frame, columns)
     return columns
