@@ -67,6 +67,7 @@ def test_they_are_those_of_the_distribution(regressor, classifier, table):
     np.testing.assert_allclose(classifier.predict_proba(table), classifier.predict_dist(table).probs, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("make", [lambda table: table, lambda table: table.to_numpy(object)])
 def test_slabs_change_nothing(regressor, table, monkeypatch, make):
     X = make(table)
