@@ -13,6 +13,7 @@ import pytest
 
 from commands import call, good, refusal
 from fpovi import BNNRegressor
+from fpovi.cli import progress
 from fpovi.data.tables import read_table
 
 predict = importlib.import_module("fpovi.cli.predict")
@@ -155,3 +156,14 @@ def test_a_million_rows_take_no_more_memory_than_a_hundred_thousand(tmp_path, lo
         with open(tmp_path / f"{rows}.csv") as file:
             assert sum(1 for _ in file) == rows + 1
     assert peaks[1] - peaks[0] < 30e6  # the allocator's moods; the predictions alone would be 20 MB, the table 100 MB
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(1, False), (3, True)])
+def test_a_bar_is_shown_after_two_seconds(monkeypatch, seconds, shown):
+    moments = iter([0.0, float(seconds)])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(moments, float(seconds)))
+    with progress.RowProgress(10, "predict") as bar:
+        bar.bar.disable = False  # as on a terminal
+        bar.advance(3)
+        assert bar.shown is shown
+        assert bar.bar.tasks[0].completed == 3

@@ -93,3 +93,11 @@ def test_memory_is_that_of_the_answer_and_some_blocks(regressor):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 6 * mean.nbytes
+
+
+def test_tables_of_any_length_share_one_program(regressor, table):
+    regressor.predict(table[:1])
+    before = blocks.mean_and_std._cache_size()
+    for rows in (2, 40, 1024, 1500, 2500):
+        regressor.predict(table[:rows], return_std=True)
+    assert blocks.mean_and_std._cache_size() == before
