@@ -202,8 +202,7 @@ def _crossing(
     """
 
     def unfinished(carry: Carry) -> Array:
-        count, _, a, b, *_ = carry
-        return (count < MAX_EVALUATIONS) & jnp.any(jnp.abs(a - b) > gap(a))
+        return (carry[0] < MAX_EVALUATIONS) & jnp.any(_apart(carry, gap))
 
     def narrow(carry: Carry) -> Carry:
         # A point is placed one turn after it was evaluated. Worked out in the same turn, its value could be compiled
@@ -217,7 +216,10 @@ def _crossing(
             least = jnp.minimum(gap(y) / jnp.abs(b - y), 1) / 2
             share = jnp.clip(_inverse_quadratic(y, b, c, at_y, at_b, at_c), least, 1 - least)
         following = y + share * (b - y)
-        return count + 1, following, y, b, excess(following), at_y, at_b
+        moved: Carry = count + 1, following, y, b, excess(following), at_y, at_b
+        # one that has arrived stays, however long the others take: no answer depends on what else is asked
+        under_way = _apart(carry, gap)
+        return jax.tree.map(lambda new, old: jnp.where(under_way, new, old) if new.ndim else new, moved, carry)
 
     # at the ends the sign is enough, as the first step is a halving
     middle = low + (high - low) / 2
@@ -225,6 +227,11 @@ def _crossing(
     start = (jnp.zeros((), int), middle, low, high, excess(middle), *signs)
     _, _, a, b, *_ = jax.lax.while_loop(unfinished, narrow, start)
     return jnp.minimum(a, b), jnp.maximum(a, b)
+
+
+def _apart(carry: Carry, gap: Callable[[Array], Array | float]) -> Array:
+    _, _, a, b, *_ = carry
+    return jnp.abs(a - b) > gap(a)
 
 
 def _inverse_quadratic(a: Array, b: Array, c: Array, at_a: Array, at_b: Array, at_c: Array) -> Array:

@@ -2,6 +2,9 @@
 """``fpovi predict``: what a model says about the rows of a table."""
 
 import json
+import sys
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +17,11 @@ from rich.text import Text
 
 from fpovi.cli.failure import about, one_line_errors
 from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, check_free
-from fpovi.data.problem import inputs_as_learned
-from fpovi.data.tables import TableError, extension, read_table, write_table
+from fpovi.cli.progress import RowProgress
+from fpovi.data.problem import first_fault, inputs_as_learned
+from fpovi.data.streams import CHUNK, Stream, open_stream
+from fpovi.data.table_writers import text_of_times
+from fpovi.data.tables import TableError, extension, write_chunks
 from fpovi.estimators import load
 from fpovi.predictive import Predictive
 from fpovi.preprocessing.encoder import POLICIES
@@ -24,6 +30,7 @@ from fpovi.types import lookup
 
 FIRST_ROWS = 10
 STDOUT = Path("-")
+Piece = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def predict(
@@ -45,28 +52,84 @@ def predict(
 
     Numbers get mean, std (all uncertainty), epistemic_std (what more data could remove), lower and upper. Classes get
     the most probable one, the probability of each, entropy and mutual_information. Columns are found by name; others
-    are kept and not looked at.
+    are kept and not looked at. A table may be larger than memory: it is read twice, some rows at a time.
     """
-    with one_line_errors():
+    with one_line_errors(lambda: "nothing was written"):
         if out is not None and out != STDOUT:
             extension(out)
             check_free(out, force)
         fitted = load(model)
-        frame = read_table(data)
-        predictive = ask(fitted, frame, data, unknown)
-        columns = prediction_columns(predictive, names_of(fitted), level, getattr(fitted, "classes_", None))
-        with about(data):
-            _refuse_taken(frame, columns)
-        whole = pd.concat([frame, columns], axis=1)
+        stream = open_stream(data, CHUNK)
+        fitted.set_params(unknown=lookup(POLICIES, unknown, "unknown"))
+        if out is None and not as_json:
+            _preview(_first_rows(fitted, stream, data, level), stream.rows)
+            return
+        pieces = _predicted(fitted, stream, data, level, quiet=out in (None, STDOUT) and sys.stdout.isatty())
         if out == STDOUT:
-            typer.echo(whole.to_csv(index=False), nl=False)
-        elif out is not None:
-            write_table(whole, out, force)
-            _report(len(whole), columns, out, as_json)
-        elif as_json:
-            typer.echo(columns.to_json(orient="records"))
+            _print_csv(pieces, stream.sample)
+        elif out is None:
+            _print_json(pieces)
         else:
-            _preview(columns)
+            columns = _write(pieces, stream, out, force)
+            _report(stream.rows, columns, out, as_json)
+
+
+def _predicted(fitted: Any, stream: Stream, data: Path, level: float, quiet: bool) -> Iterator[Piece]:
+    """Rows of the table and what is predicted of them, some at a time."""
+    chunks = stream.chunks()
+    with RowProgress(stream.rows, "predict", quiet) as bar:
+        for frame in chunks:
+            try:
+                columns = _columns(fitted, frame, level)
+                _refuse_taken(frame, columns)
+            except ValueError as error:
+                # of several faults, the one that is found first when all rows are looked at together
+                fault = first_fault(chain([frame], chunks), fitted.encoder_, fitted.unknown)
+                raise ValueError(f"{data}: {fault or error}") from error
+            bar.advance(len(frame))
+            yield frame, columns
+
+
+def _first_rows(fitted: Any, stream: Stream, data: Path, level: float) -> pd.DataFrame:
+    """What is predicted of the first rows, if all of them can be predicted."""
+    with about(data):
+        if fault := first_fault(stream.chunks(), fitted.encoder_, fitted.unknown):
+            raise fault
+        frame = pd.DataFrame()
+        for chunk in stream.chunks():
+            frame = pd.concat([frame, chunk.head(FIRST_ROWS - len(frame))]) if len(frame) else chunk.head(FIRST_ROWS)
+            if len(frame) == FIRST_ROWS:
+                break
+        columns = _columns(fitted, frame, level)
+        _refuse_taken(frame, columns)
+    return columns
+
+
+def _columns(fitted: Any, frame: pd.DataFrame, level: float) -> pd.DataFrame:
+    predictive = fitted.predict_dist(inputs_as_learned(frame, fitted.encoder_.columns))
+    columns = prediction_columns(predictive, names_of(fitted), level, getattr(fitted, "classes_", None))
+    return columns.set_axis(frame.index)
+
+
+def _write(pieces: Iterator[Piece], stream: Stream, out: Path, force: bool) -> pd.DataFrame:
+    """All pieces into one file; gives the first predictions."""
+    first, columns = next(pieces)
+    alike = columns.take([0] * len(stream.sample)).set_axis(stream.sample.index)
+    frames = (pd.concat(piece, axis=1) for piece in chain([(first, columns)], pieces))
+    write_chunks(frames, pd.concat([stream.sample, alike], axis=1), out, force, stream.types)
+    return columns
+
+
+def _print_csv(pieces: Iterator[Piece], sample: pd.DataFrame) -> None:
+    for number, piece in enumerate(pieces):
+        frame = text_of_times(pd.concat(piece, axis=1), sample)
+        typer.echo(frame.to_csv(index=False, header=number == 0), nl=False)
+
+
+def _print_json(pieces: Iterator[Piece]) -> None:
+    for number, (_, columns) in enumerate(pieces):
+        typer.echo(("," if number else "[") + columns.to_json(orient="records")[1:-1], nl=False)
+    typer.echo("]")
 
 
 def ask(fitted: Any, frame: pd.DataFrame, data: Path, unknown: str) -> Predictive:
@@ -98,14 +161,14 @@ def _report(rows: int, columns: pd.DataFrame, out: Path, as_json: bool) -> None:
         typer.echo(f"wrote {out}: {rows} rows with {', '.join(columns)}")
 
 
-def _preview(columns: pd.DataFrame) -> None:
+def _preview(columns: pd.DataFrame, rows: int) -> None:
     view = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     view.add_column("row", justify="right")
     for name in columns:
         view.add_column(Text(name), justify="right", overflow="fold")
-    for row, values in columns.head(FIRST_ROWS).iterrows():
+    for row, values in columns.iterrows():
         view.add_row(str(row), *(Text(f"{value:.4g}" if isinstance(value, float) else str(value)) for value in values))
     console = Console(highlight=False)
     console.print(view)
-    if len(columns) > FIRST_ROWS:
-        console.print(f"the first {FIRST_ROWS} of {len(columns)} rows; --out FILE writes all of them")
+    if rows > len(columns):
+        console.print(f"the first {len(columns)} of {rows} rows; --out FILE writes all of them")

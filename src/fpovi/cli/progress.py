@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A live table of a sweep: a line for every running cell, and one for all of them with the time left."""
+"""Bars of long work: rows of a table, and a live table of a sweep with a line for every running cell."""
 
 import time
 from collections.abc import Callable
@@ -9,6 +9,33 @@ from rich.progress import TaskID
 
 from fpovi.experiments.store import Cell, Row
 from fpovi.progress import progress_bar
+
+SOON = 2.0  # seconds: shorter work needs no bar
+
+
+class RowProgress:
+    """How many rows of a table are done, shown once that has taken two seconds."""
+
+    def __init__(self, rows: int, label: str, quiet: bool = False):
+        self.bar = progress_bar(quiet)
+        self.task = self.bar.add_task(label, total=rows, note="")
+        self.began, self.shown = time.monotonic(), False
+
+    def __enter__(self) -> "RowProgress":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.shown:
+            self.bar.stop()
+
+    def advance(self, rows: int) -> None:
+        """So many rows more are done."""
+        self.bar.update(self.task, advance=rows)
+        if not self.shown and not self.bar.disable and time.monotonic() - self.began > SOON:
+            self.bar.start()
+            self.shown = True
 
 
 class CellProgress:

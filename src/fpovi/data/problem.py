@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is asked of a table: which columns predict which, whether that is regression or classification."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fpovi.data.tables import TableError, check_column, check_target, infer_task
-from fpovi.preprocessing import Columns, align
+from fpovi.preprocessing import Columns, Encoder, align
 from fpovi.types import lookup
 
 TASKS = {"auto": "auto", "regression": "regression", "classification": "classification"}
@@ -93,10 +93,33 @@ def inputs_as_learned(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
     """The learned columns of a table in the learned order; where numbers were learned, words are shown and refused."""
     inputs = align(frame, columns)
     for i, kind in enumerate(columns.kinds):
-        column = inputs.iloc[:, i]
-        if kind == "number" and pd.api.types.is_string_dtype(column) and (stray := _first_word(column)):
-            raise TableError(f"{columns.label(i)} has {stray}, where numbers were seen in fit")
+        _refuse_words(inputs.iloc[:, i], kind, columns.label(i))
     return inputs
+
+
+def _refuse_words(column: pd.Series, kind: str, label: str) -> None:
+    if kind == "number" and pd.api.types.is_string_dtype(column) and (stray := _first_word(column)):
+        raise TableError(f"{label} has {stray}, where numbers were seen in fit")
+
+
+def first_fault(chunks: Iterable[pd.DataFrame], encoder: Encoder, unknown: str) -> ValueError | None:
+    """Of a table in pieces, what :func:`inputs_as_learned` and then the encoder would say of all its rows at once.
+
+    They go column by column, so that a fault in the last rows of the first column comes before one in the first rows
+    of the second.
+    """
+    columns, faults = encoder.columns, dict[tuple[int, int], ValueError]()
+    for chunk in chunks:
+        inputs = align(chunk, columns)
+        for i, (kind, learned) in enumerate(zip(columns.kinds, encoder.learned, strict=True)):
+            column, label = inputs.iloc[:, i], columns.label(i)
+            looks = (lambda: _refuse_words(column, kind, label)), (lambda: learned.numbers(column, label, unknown))  # noqa: B023
+            for turn, look in enumerate(looks):
+                try:
+                    look()
+                except ValueError as error:
+                    faults.setdefault((turn, i), error)
+    return faults[min(faults)] if faults else None
 
 
 def _settle(chosen: pd.DataFrame, task: str) -> str:

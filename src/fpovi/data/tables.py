@@ -2,23 +2,26 @@
 """A user's own tables: read, split into inputs and targets, and written whole or not at all."""
 
 import difflib
-import gzip
 import os
-import uuid
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from fpovi.data.table_writers import WRITERS
+from fpovi.persistence.atomic import replacing
+
 MAX_CLASSES = 10  # whole numbers with more distinct values than this are taken for counts, not classes
 ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:$|[T ]\d)"
 PEEK = 1 << 16
+EMPTY: Mapping[str, pa.DataType] = MappingProxyType({})
 
 
 class TableError(ValueError):
@@ -26,16 +29,31 @@ class TableError(ValueError):
 
 
 def _read_csv(path: Path, separator: str, compression: str | None) -> pd.DataFrame:
+    (frame,) = read_csv_chunks(path, separator, compression)
+    return with_dates(frame)
+
+
+def read_csv_chunks(
+    path: Path, separator: str, compression: str | None, rows: int | None = None, **types: Any
+) -> Iterator[pd.DataFrame]:
+    """So many rows at a time, or all at once, as they are typed by themselves unless ``dtype`` is told."""
     options: dict[str, Any] = {"sep": separator, "encoding": "utf-8-sig", "compression": compression}
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, **options).iloc[0]
     _refuse_duplicates(path, header.tolist())  # pandas would call the second "a" "a.1"
-    frame = pd.read_csv(path, low_memory=False, **options)
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise TableError(f"{path}: rows have more values than the header has names ({len(header)})")
-    return frame.apply(lambda column: _dates_if_all(column) if pd.api.types.is_string_dtype(column) else column)
+    read = pd.read_csv(path, low_memory=False, chunksize=rows, **options, **types)
+    with nullcontext([read]) if isinstance(read, pd.DataFrame) else read as frames:
+        for frame in frames:
+            if not isinstance(frame.index, pd.RangeIndex):
+                raise TableError(f"{path}: rows have more values than the header has names ({len(header)})")
+            yield frame
 
 
-def _dates_if_all(column: pd.Series) -> pd.Series:
+def with_dates(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns of text as dates, if every value is one in the form 2024-05-17, with or without a time."""
+    return frame.apply(lambda column: dates_if_all(column) if pd.api.types.is_string_dtype(column) else column)
+
+
+def dates_if_all(column: pd.Series) -> pd.Series:
     """A column of text as dates, if every value is one in the form 2024-05-17, with or without a time."""
     if not column.dropna().str.match(ISO_DATE).all():
         return column
@@ -45,27 +63,14 @@ def _dates_if_all(column: pd.Series) -> pd.Series:
         return column
 
 
-def _write_csv(frame: pd.DataFrame, file: BinaryIO, separator: str) -> None:
-    frame.to_csv(file, sep=separator, index=False)
-
-
-def _write_gzip(frame: pd.DataFrame, file: BinaryIO) -> None:
-    # without name and time, the same table gives the same bytes
-    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-        frame.to_csv(packed, index=False, compression=None)
-
-
-READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
-    ".csv": partial(_read_csv, separator=",", compression=None),
-    ".tsv": partial(_read_csv, separator="\t", compression=None),
-    ".csv.gz": partial(_read_csv, separator=",", compression="gzip"),
-    ".parquet": lambda path: pd.read_parquet(path, engine="pyarrow"),
+CSV: dict[str, dict[str, Any]] = {
+    ".csv": {"separator": ",", "compression": None},
+    ".tsv": {"separator": "\t", "compression": None},
+    ".csv.gz": {"separator": ",", "compression": "gzip"},
 }
-WRITERS: dict[str, Callable[[pd.DataFrame, BinaryIO], None]] = {
-    ".csv": partial(_write_csv, separator=","),
-    ".tsv": partial(_write_csv, separator="\t"),
-    ".csv.gz": _write_gzip,
-    ".parquet": lambda frame, file: frame.to_parquet(file, engine="pyarrow", index=False),
+READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
+    **{known: partial(_read_csv, **options) for known, options in CSV.items()},
+    ".parquet": lambda path: pd.read_parquet(path, engine="pyarrow"),
 }
 
 
@@ -76,6 +81,13 @@ def read_table(path: Path | str) -> pd.DataFrame:
     """
     path = Path(path)
     reader = READERS[extension(path)]
+    with readable(path):
+        return checked(path, reader(path).reset_index(drop=True))
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Look at the start of a file before it is read, and turn what goes wrong into a ``TableError``."""
     if os.path.isdir(path):
         raise TableError(f"{path}: is a directory, but a file is needed")
     try:
@@ -85,7 +97,7 @@ def read_table(path: Path | str) -> pd.DataFrame:
             raise TableError(f"{path}: is empty")
         if b"\0" in start and extension(path) in (".csv", ".tsv"):
             raise TableError(f"{path}: is not text, but a binary file")
-        frame = reader(path)
+        yield
     except TableError:
         raise
     except OSError as error:
@@ -97,12 +109,10 @@ def read_table(path: Path | str) -> pd.DataFrame:
     # the last three: damaged metadata, which pyarrow and pandas read without checking
     except (ValueError, EOFError, zlib.error, pa.ArrowException, LookupError, TypeError, AttributeError) as error:
         raise TableError(f"{path}: cannot be read as {extension(path)[1:]}: {_reason(error)}") from error
-    return _checked(path, frame)
 
 
-def _checked(path: Path, frame: pd.DataFrame) -> pd.DataFrame:
-    """``frame`` with its rows counted and its columns called by strings, if it has any of both."""
-    frame = frame.reset_index(drop=True)
+def checked(path: Path, frame: pd.DataFrame) -> pd.DataFrame:
+    """``frame`` with its columns called by strings, if it has any, and rows."""
     frame.columns = [str(name) for name in frame.columns]
     _refuse_duplicates(path, list(frame.columns))
     if frame.shape[1] == 0:
@@ -117,24 +127,36 @@ def write_table(frame: pd.DataFrame, path: Path | str, force: bool = False) -> N
 
     The file appears under its name once it is complete. One that is there already is kept unless ``force`` is set.
     """
+    write_chunks([frame], frame, path, force)
+
+
+def write_chunks(
+    frames: Iterable[pd.DataFrame],
+    sample: pd.DataFrame,
+    path: Path | str,
+    force: bool = False,
+    types: Mapping[str, pa.DataType] = EMPTY,
+) -> None:
+    """Write a table that comes in pieces, with the promise of :func:`write_table`: all of it or nothing.
+
+    ``sample`` are rows with the types of all of it, ``types`` what a parquet file is to hold where they do not tell.
+    """
     path = Path(os.path.realpath(path))  # a link stays one
     writer = WRITERS[extension(path)]
     if os.path.isdir(path):
         raise TableError(f"{path}: is a directory, but a file is needed")
     if os.path.exists(path) and not force:
         raise TableError(f"{path}: exists already; use force to replace it")
-    part = path.with_name(f".{uuid.uuid4().hex}.part")
+    unwritten = f"{path}: cannot be written"
     try:
-        with open(part, "xb") as file:
-            writer(frame, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise TableError(f"{path}: cannot be written: {_reason(error)}") from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+        with replacing(str(path)) as file, writer(file, sample, types) as write:
+            for frame in frames:
+                try:
+                    write(frame)
+                except ValueError as error:  # not those of who makes the frames
+                    raise TableError(f"{unwritten}: {_reason(error)}") from error
+    except (OSError, pa.ArrowException) as error:
+        raise TableError(f"{unwritten}: {_reason(error)}") from error
 
 
 def check_target(frame: pd.DataFrame, column: str | Sequence[str]) -> tuple[pd.DataFrame, pd.Series | pd.DataFrame]:

@@ -4,12 +4,13 @@
 import os
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, check_random_state
@@ -17,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from fpovi.diagnostics import Diagnostics, diagnose
 from fpovi.estimators.all_or_nothing import all_or_nothing
+from fpovi.estimators.blocks import blocks, slabs
 from fpovi.estimators.exporting import export_model
 from fpovi.estimators.fitting import Keys, fit_particles, generator, mesh_of
 from fpovi.estimators.phases import outputs_of
@@ -29,7 +31,6 @@ from fpovi.predictive import Predictive
 from fpovi.preprocessing import Encoder, learn_encoder, merge_rows
 from fpovi.types import Key, Likelihood, Scales, State
 
-BLOCK = 1024  # rows of one prediction: always as many, so that a row's answer does not depend on its company
 MIN_ROWS = 2
 MOST_LOOKED_AT, FAR = 256, 2.0  # rows that a diagnosis looks at, and how many standard deviations it goes past them
 PARTS = ("activation", "network", "space", "flow", "kernel", "prior", "measurement", "likelihood")
@@ -174,13 +175,22 @@ class BaseBNN(BaseEstimator, ABC):
     def predict_dist(self, X: Any) -> Predictive:
         """What is known about the targets of the rows of X, in their own units: see :class:`~fpovi.Predictive`."""
         check_is_fitted(self, "state_")
-        return self._predictive(X, *self._units())
+        x = self.encoder_(self._check_columns(X), unknown=self.unknown)
+        return self._predictive(jnp.asarray(self._functions(x)), *self._units())
 
-    def _predictive(self, X: Any, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Predictive:
+    def _answers(self, ask: Callable[[Predictive], Any], X: Any) -> Any:
+        """The arrays that ``ask`` makes of the rows of X, in standardised units, with f of one block in memory."""
         check_is_fitted(self, "state_")
+        units, answers = (np.zeros(()), np.ones(())), []
+        for x in slabs(self.encoder_, self._check_columns(X), self.unknown):
+            for block, count in blocks(x):
+                found = ask(self._predictive(self._outputs(block), *units))
+                answers.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], found))
+        return jax.tree.map(lambda *parts: np.concatenate(parts), *answers)
+
+    def _predictive(self, f: Float[Array, "n N k"], shift: Any, scale: Any) -> Predictive:
         units = (jnp.asarray(unit, jnp.float32) for unit in (shift, scale))
-        params = jax.tree.map(jnp.asarray, self.state_.params)
-        return Predictive(self.spec_.likelihood, jnp.asarray(self._functions(self._encode(X))), params, *units)
+        return Predictive(self.spec_.likelihood, f, jax.tree.map(jnp.asarray, self.state_.params), *units)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draws of all targets together: ``(n_samples, N)`` or ``(n_samples, N, m)``, each one coherent function."""
@@ -219,10 +229,11 @@ class BaseBNN(BaseEstimator, ABC):
             raise ValueError(f"sample_weight leaves {np.sum(weight > 0)} rows, but at least {MIN_ROWS} are needed")
         return X, weight
 
-    def _encode(self, X: Any) -> Float[np.ndarray, "N d"]:
+    def _check_columns(self, X: Any) -> Any:
+        """X as a table with as many columns, and as called, as those seen in fit."""
         table = as_table(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        return self.encoder_(table, unknown=self.unknown)
+        return table
 
     def _look(self, key: Key, x: NDArray[np.float64]) -> Diagnostics:
         """Diagnose the fit at some training inputs, and at as many points well past them."""
@@ -236,13 +247,11 @@ class BaseBNN(BaseEstimator, ABC):
 
     def _functions(self, x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n N k"]:
         """f of all particles at encoded rows, block by block."""
-        blocks = []
-        for first in range(0, len(x), BLOCK):
-            block = np.asarray(x[first : first + BLOCK], np.float32)
-            full = np.pad(block, ((0, BLOCK - len(block)), (0, 0)))
-            f = outputs_of(self.spec_, self.scales_, self.state_.particles, self.state_.model, full)
-            blocks.append(np.asarray(f)[:, : len(block)])
-        return np.concatenate(blocks, axis=1)
+        parts = [np.asarray(self._outputs(block))[:, :count] for block, count in blocks(x)]
+        return np.concatenate(parts, axis=1)
+
+    def _outputs(self, block: Float[np.ndarray, "B d"]) -> Float[Array, "n B k"]:
+        return outputs_of(self.spec_, self.scales_, self.state_.particles, self.state_.model, block)
 
 
 def _key_of(random_state: Any) -> Key:

@@ -10,6 +10,7 @@ from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from fpovi.estimators.base import BaseBNN
+from fpovi.estimators.blocks import probabilities
 from fpovi.types import Likelihood
 
 
@@ -71,7 +72,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of every class, in the order of ``classes_``."""
-        probs = np.asarray(self.predict_dist(X).probs, np.float64)
+        probs = np.asarray(self._answers(probabilities, X), np.float64)
         return probs / probs.sum(axis=1, keepdims=True)
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
 from fpovi.estimators.base import BaseBNN
+from fpovi.estimators.blocks import mean_and_std
 from fpovi.preprocessing import Standardiser, learn_target
 from fpovi.types import Likelihood
 
@@ -60,11 +61,11 @@ class BNNRegressor(RegressorMixin, BaseBNN):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of every row's target, and with ``return_std`` the standard deviation too."""
+        mean, std = self._answers(mean_and_std, X)
         # to the target's units in float64: in float32, 1e9 and 1e9 + 1 are the same number
-        predictive = self._predictive(X, np.zeros(()), np.ones(()))
         shift, scale = self._units()
-        mean = self._shaped(shift + scale * np.asarray(predictive.mean, np.float64))
-        return (mean, self._shaped(scale * np.asarray(predictive.std, np.float64))) if return_std else mean
+        mean = self._shaped(shift + scale * np.asarray(mean, np.float64))
+        return (mean, self._shaped(scale * np.asarray(std, np.float64))) if return_std else mean
 
     def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[:, 0] if self.single_target_ else values

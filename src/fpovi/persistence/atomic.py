@@ -4,15 +4,24 @@
 import fcntl
 import os
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedWriter
 
 
 def replace_file(path: str, chunks: Iterable[bytes | memoryview]) -> None:
-    """Make ``chunks`` the content of the file at ``path``, or raise ``OSError`` and leave what was there.
+    """Make ``chunks`` the content of the file at ``path``, or raise ``OSError`` and leave what was there."""
+    with replacing(path) as file:
+        for chunk in chunks:
+            file.write(chunk)
 
-    They are written beside it, to ``.NAME.part``, and that file takes the place of the old one once it is on disk. A
-    killed process leaves at most this one file behind, which the next write to the same path uses up.
+
+@contextmanager
+def replacing(path: str) -> Iterator[BufferedWriter]:
+    """A file to write, which becomes the one at ``path`` at the end, unless an error leaves what was there.
+
+    It lies beside it as ``.NAME.part``, and takes the place of the old one once it is on disk. A killed process leaves
+    at most this one file behind, which the next write to the same path uses up.
     """
     folder, name = os.path.split(path)
     part = os.path.join(folder, f".{name}.part")
@@ -20,8 +29,7 @@ def replace_file(path: str, chunks: Iterable[bytes | memoryview]) -> None:
         try:
             with suppress(FileNotFoundError):
                 os.fchmod(file.fileno(), stat.S_IMODE(os.stat(path).st_mode))
-            for chunk in chunks:
-                file.write(chunk)
+            yield file
             file.flush()
             os.fsync(file.fileno())
             os.replace(part, path)

@@ -34,9 +34,13 @@ class Columns(NamedTuple):
 
 
 def as_frame(X: Any) -> pd.DataFrame:
-    """``X`` as a frame whose index counts its rows; a ``ValueError`` for what is not a table of plain values."""
+    """``X`` as a frame whose index counts its rows; a ``ValueError`` for what is not a table of plain values.
+
+    Rows from the middle of a longer table, ``frame[1000:2000]``, are still called by their place in that one.
+    """
     if isinstance(X, pd.DataFrame):
-        frame = X.reset_index(drop=True)
+        counted = isinstance(X.index, pd.RangeIndex) and X.index.step == 1
+        frame = X if counted else X.reset_index(drop=True)
     else:
         if hasattr(X, "toarray"):
             raise ValueError("X is sparse, but a dense array or a data frame is needed: use X.toarray()")

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predictions as columns of a table."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from jaxtyping import Array
 from numpy.typing import NDArray
 
+from fpovi.estimators.blocks import BLOCK
 from fpovi.predictive import Predictive
+
+CLASSES = ("probs", "entropy", "mutual_information")
+NUMBERS = ("mean", "std", "epistemic_std", "lower", "upper")
 
 
 def prediction_columns(
@@ -29,27 +37,46 @@ def prediction_columns(
     """
     if not 0 < level < 1:
         raise ValueError(f"level={level} must lie strictly between 0 and 1")
+    found = [_answers(part, level, count) for part, count in _blocks(predictive)]
+    answers = {name: np.concatenate([block[name] for block in found]) for name in found[0]}
     if classes is not None:
-        return pd.DataFrame(_of_classes(predictive, targets[0], classes))
-    lower, upper = predictive.interval(level)
-    answers = {
-        "mean": predictive.mean,
-        "std": predictive.std,
-        "epistemic_std": predictive.epistemic_std,
-        "lower": lower,
-        "upper": upper,
-    }
-    found = {name: np.asarray(values) for name, values in answers.items()}
+        return pd.DataFrame(_of_classes(answers, targets[0], classes))
     return pd.DataFrame(
-        {f"{target}_{name}": values[:, i] for i, target in enumerate(targets) for name, values in found.items()}
+        {f"{target}_{name}": values[:, i] for i, target in enumerate(targets) for name, values in answers.items()}
     )
 
 
-def _of_classes(predictive: Predictive, target: str, classes: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    probs = np.asarray(predictive.probs)
+def _blocks(predictive: Predictive) -> Iterator[tuple[Predictive, int]]:
+    """Some rows at a time, the last ones repeated to as many, and how many are meant.
+
+    Programs for tables of another length round differently: in one size, no row's answer depends on its company.
+    """
+    f = np.asarray(predictive.f)
+    for first in range(0, f.shape[1], BLOCK):
+        some = f[:, first : first + BLOCK]
+        count = some.shape[1]
+        full = np.pad(some, ((0, 0), (0, BLOCK - count), (0, 0)), mode="edge")
+        yield replace(predictive, f=jnp.asarray(full)), count
+
+
+def _answers(predictive: Predictive, level: float, count: int) -> dict[str, NDArray[Any]]:
+    answers = _ask(predictive)
+    if not predictive.likelihood.classes:
+        answers["lower"], answers["upper"] = predictive.interval(level)
+    return {name: np.asarray(answers[name])[:count] for name in CLASSES + NUMBERS if name in answers}
+
+
+@jax.jit
+def _ask(predictive: Predictive) -> dict[str, Array]:
+    names = CLASSES if predictive.likelihood.classes else NUMBERS[:3]
+    return {name: getattr(predictive, name) for name in names}
+
+
+def _of_classes(answers: dict[str, NDArray[Any]], target: str, classes: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    probs = answers["probs"]
     return {
         f"{target}_predicted": classes[probs.argmax(axis=1)],
         **{f"p_{name}": probs[:, i] for i, name in enumerate(classes)},
-        "entropy": np.asarray(predictive.entropy),
-        "mutual_information": np.asarray(predictive.mutual_information),
+        "entropy": answers["entropy"],
+        "mutual_information": answers["mutual_information"],
     }
