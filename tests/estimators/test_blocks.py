@@ -10,7 +10,7 @@ import pytest
 
 import fpovi.estimators.blocks as blocks
 from fpovi.estimators import BNNClassifier, BNNRegressor
-from fpovi.report import prediction_columns
+from fpovi.report.predictions import prediction_columns
 
 SETTINGS = {"hidden_layer_sizes": (4,), "n_particles": 3, "prior": "nngp", "max_epochs": 5, "random_state": 0}
 

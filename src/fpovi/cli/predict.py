@@ -25,7 +25,7 @@ from fpovi.data.tables import TableError, extension, write_chunks
 from fpovi.estimators import load
 from fpovi.predictive import Predictive
 from fpovi.preprocessing.encoder import POLICIES
-from fpovi.report import prediction_columns
+from fpovi.report.predictions import prediction_columns
 from fpovi.types import lookup
 
 FIRST_ROWS = 10
