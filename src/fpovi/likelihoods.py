@@ -99,7 +99,7 @@ def _location_scale(
         return noise.scale(params).astype(f.dtype)
 
     def log_prob(params: PyTree, f: Float[Array, "B m"], y: Shaped[Array, "B m"]) -> Float[Array, "B m"]:
-        # a product with ones: so is the derivative in the scale then, where a sum would be slow (see row_sums)
+        # a product with ones: so is the derivative in the scale then, where XLA's sum would be slow
         precision = jnp.ones((f.size, 1), f.dtype) @ (1 / scale(params, f))[None]
         return (log_pdf((y.astype(f.dtype) - f).ravel() * precision) + jnp.log(precision)).reshape(f.shape)
 
