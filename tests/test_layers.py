@@ -20,7 +20,7 @@ FLOORS = [
     {"preprocessing", "persistence", "progress", "diagnostics", "calibration", "plots"},
     {"inference", "loop", "updates", "sharding", "predictive"},
     {"flows", "kernels", "priors", "likelihoods", "measurement", "networks", "particles", "batches", "warm_start"},
-    {"numerics", "randomness", "programs"},
+    {"affine", "numerics", "randomness", "programs"},
     {"types"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

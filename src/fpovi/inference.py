@@ -134,19 +134,29 @@ def function_space(
             return likelihood.canonical(outputs), model
 
         f, pullback, model = jax.vjp(values, state.particles, has_aux=True)
-        (_, log_lik), (noise_score, likelihood_score) = jax.value_and_grad(
-            weighted_log_likelihood, argnums=(1, 2), has_aux=True
-        )(likelihood, state.params, f, batch)
+        # values are kept flat, (n, B·k): loops over a last axis of length 1 are slow on a CPU
+        flat, rows = _flat(f), batch.x.shape[0]
+
+        def fit(params: PyTree, labelled: Float[Array, "n d"]) -> tuple[Array, Array]:
+            return weighted_log_likelihood(likelihood, params, labelled.reshape(-1, rows, f.shape[-1]), batch)
+
+        (_, log_lik), (noise_score, likelihood_score) = jax.value_and_grad(fit, argnums=(0, 1), has_aux=True)(
+            state.params, flat[:, : rows * f.shape[-1]]
+        )
         chosen = _prior_points(key_points, batch.weight, x.shape[0], prior_size)
         columns = () if outputs is None else (outputs(key_outputs, batch),)
         felt, carry = _prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen], *columns)
-        prior_score = at_step(state.step, prior_weight, f.dtype) * jnp.zeros_like(f).at[:, chosen].set(felt)
-        score = (likelihood_score + prior_score) / at_step(state.step, temperature, f.dtype)
+        prior_score = at_step(state.step, prior_weight, f.dtype) * felt
+        score = _flat(jnp.zeros_like(f).at[:, chosen].set(prior_score))
+        score = jax.lax.dynamic_update_slice(score, score[:, : likelihood_score.shape[1]] + likelihood_score, (0, 0))
+        score = score / at_step(state.step, temperature, f.dtype)
 
-        compared = jnp.zeros(f.shape[1:], f.dtype).at[:, columns[0]].set(1) if columns else jnp.ones((), f.dtype)
-        seen, factor = _flat(f * compared), at_step(state.step, repulsion, f.dtype) * compared.ravel()
+        compared = jnp.ones((), f.dtype)
+        if columns:
+            compared = jnp.zeros(f.shape[1:], f.dtype).at[:, columns[0]].set(1).ravel()
+        seen, factor = flat * compared, at_step(state.step, repulsion, f.dtype) * compared
         fixed = settle(kernel, seen)
-        velocity, push = scaled_velocity(flow, seen, _flat(score), fixed, factor)
+        velocity, push = scaled_velocity(flow, seen, score, fixed, factor)
         (ascent,) = pullback(velocity.reshape(f.shape))
 
         noise_ascent = noise_direction(likelihood, noise_score, state.params)

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fpovi.affine import affine
 from fpovi.randomness import normals
 from fpovi.types import Architecture, Key, Network, PyTree, Scales
 
@@ -113,7 +114,7 @@ def mlp(
             if layer > 0:
                 outputs = activation(outputs)
                 hidden.append(outputs.T)
-            outputs = weight.T @ outputs + bias[:, None]
+            outputs = weight.T @ outputs + bias[:, None] if layer else affine(weight, bias, outputs)
         return [*hidden, outputs.T]
 
     def apply(theta: MLP, state: tuple[()], x: Float[Array, "B d_x"], train: bool) -> tuple[Array, tuple[()]]:

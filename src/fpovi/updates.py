@@ -69,11 +69,12 @@ def weighted_log_likelihood(
 def scaled_velocity(
     flow: Flow, f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Any, factor: Array
 ) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
-    """The flow with its repulsion scaled: flows are affine in the score, and what remains at score 0 is repulsion.
+    """The flow with its repulsion scaled: flows are affine in the score, and what remains without it is repulsion.
 
-    The other part is the derivative along the score, so that what the flow makes of f alone is computed once.
+    The drive is the derivative along the score, which shares all products with the flow itself.
     """
-    push, drive = jax.jvp(lambda score: flow(f, score, kernel), (jnp.zeros_like(score),), (score,))
+    whole, drive = jax.jvp(lambda score: flow(f, score, kernel), (score,), (score,))
+    push = whole - drive
     return drive + factor * push, push
 
 
@@ -143,9 +144,13 @@ def summary(
     noise: Array,
     finite: Array,
 ) -> Info:
-    """The Info of a step."""
+    """The Info of a step. Scores may leave out values where they are zero: norms are per value of f."""
     n = f.shape[0]
-    rms = lambda a: jnp.sqrt(jnp.sum((a**2).reshape(n, -1) @ jnp.ones(a.size // n, a.dtype)) / a.size)  # noqa: E731
+
+    def rms(a: Array) -> Array:
+        flat = a.reshape(n, -1)
+        return jnp.sqrt(jnp.sum(flat**2 @ jnp.ones(flat.shape[1], a.dtype)) / f.size)
+
     gram = kernel(f, f)
     return Info(
         log_likelihood=log_lik,

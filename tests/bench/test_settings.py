@@ -77,7 +77,7 @@ def unarranged(layout, theta):
     theta = [(np.asarray(weight), np.asarray(bias)) for weight, bias in theta]
     if layout == "wide":
         return [(np.moveaxis(theta[0][0], 1, 0), theta[0][1]), *theta[1:]]
-    return [(np.swapaxes(weight, 1, 2), bias) for weight, bias in theta] if layout == "rows" else theta
+    return [(np.swapaxes(weight, 1, 2), bias) for weight, bias in theta] if layout.startswith("rows") else theta
 
 
 def by_hand(theta, x, velocity):

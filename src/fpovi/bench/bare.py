@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from fpovi.affine import affine
 from fpovi.bench.repeated import Run, UnavailableError, repeated
 from fpovi.bench.settings import Setting
 from fpovi.types import PyTree, lookup
@@ -129,18 +130,31 @@ def _rows(theta: Layers) -> Layers:
     return [(jnp.swapaxes(weight, 1, 2), bias) for weight, bias in theta]
 
 
-def rows(theta: Layers, x: Array, velocity: Array) -> Layers:
-    """Points along the last axis: the first layers as one product (n·h, d) × (d, B), the rest (o, i) × (i, B)."""
+def rows(first: Callable[[Array, Array, Array], Array]) -> Pass:
+    """Points along the last axis: ``first(weight, bias, x)`` for the first layers, the rest (o, i) × (i, B)."""
 
-    def values(theta: Layers) -> Array:
-        (weight, bias), *rest = theta
-        n, h, d = weight.shape
-        a = (weight.reshape(n * h, d) @ x.T).reshape(n, h, -1) + bias[..., None]
-        for weight, bias in rest:
-            a = weight @ jax.nn.relu(a) + bias[..., None]
-        return jnp.swapaxes(a, 1, 2)
+    def gradients(theta: Layers, x: Array, velocity: Array) -> Layers:
+        def values(theta: Layers) -> Array:
+            (weight, bias), *rest = theta
+            a = first(weight, bias, x)
+            for weight, bias in rest:
+                a = weight @ jax.nn.relu(a) + bias[..., None]
+            return jnp.swapaxes(a, 1, 2)
 
-    return _pulled_back(values, theta, velocity)
+        return _pulled_back(values, theta, velocity)
+
+    return gradients
+
+
+def _one_product(weight: Array, bias: Array, x: Array) -> Array:
+    """(n·h, d) × (d, B)"""
+    n, h, d = weight.shape
+    return (weight.reshape(n * h, d) @ x.T).reshape(n, h, -1) + bias[..., None]
+
+
+def _in_blocks(weight: Array, bias: Array, x: Array) -> Array:
+    """That, and its derivative in blocks of columns."""
+    return jax.vmap(affine, in_axes=(0, 0, None))(jnp.swapaxes(weight, 1, 2), bias, x.T)
 
 
 def _as_is(theta: Layers) -> Layers:
@@ -156,5 +170,6 @@ LAYOUTS: dict[str, tuple[Callable[[Layers], Layers], Pass]] = {
     "there-and-back-2": (_as_is, there_and_back(2)),
     "unrolled": (_as_is, unrolled),
     "wide": (_wide, wide),
-    "rows": (_rows, rows),
+    "rows": (_rows, rows(_one_product)),
+    "rows-blocks": (_rows, rows(_in_blocks)),
 }
