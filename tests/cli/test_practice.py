@@ -67,8 +67,8 @@ def test_fit_says_what_it_did_and_leaves_only_the_model(model, folder):
     assert not list(folder.glob("*.checkpoint"))
 
 
-# an object of Python's, what predict is asked, the terminal's affair, and what a script for several hosts decides
-NOT_FLAGS = {"network", "unknown", "verbose", "devices"}
+# an object of Python's, what predict is asked, and the terminal's affair
+NOT_FLAGS = {"network", "unknown", "verbose"}
 
 
 def test_flags_reach_the_estimator_and_default_to_its_defaults(model, folder):
@@ -227,6 +227,11 @@ def test_a_file_that_is_no_table(content, said, tmp_path, model):
         (["--learning-rate", "-1"], "--learning-rate -1: must be a positive number, or auto"),
         (["--epochs", "0.5"], "--epochs 0.5: must be a positive whole number, or auto"),
         (["--particles", "0"], "--particles 0: must be at least 1"),
+        (["--devices", "0"], "--devices 0: must be a positive whole number, or all"),
+        (
+            ["--devices", "64"],
+            "devices=64, but JAX sees 1 (cpu); of a CPU it makes as many with JAX_NUM_CPU_DEVICES=64",
+        ),
         (["--validation-fraction", "1"], "--validation-fraction 1.0: must lie strictly between 0 and 1"),
         (["--flow", "sgvd"], "flow='sgvd' is not known; choose one of"),
     ],

@@ -18,7 +18,7 @@ from fpovi.cli.options import (
     number_or_auto,
     one_of,
     whole_numbers,
-    whole_or_auto,
+    whole_or,
 )
 from fpovi.cli.show import networks_of, print_facts, soundness_of, task_of
 from fpovi.data.problem import TASKS, Problem, pose
@@ -120,6 +120,14 @@ def fit(
             rich_help_panel=TRAINING_PANEL,
         ),
     ] = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            help="How many devices share the networks, a number that divides --particles, or all that JAX sees.",
+            show_default="not shared",
+            rich_help_panel=TRAINING_PANEL,
+        ),
+    ] = DEFAULTS["devices"],
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
 ) -> None:
@@ -147,8 +155,9 @@ def fit(
         settings |= {
             "hidden_layer_sizes": whole_numbers(hidden, "--hidden"),
             "learning_rate": number_or_auto(learning_rate, "--learning-rate"),
-            "batch_size": whole_or_auto(batch_size, "--batch-size"),
-            "max_epochs": whole_or_auto(epochs, "--epochs"),
+            "batch_size": whole_or("auto", batch_size, "--batch-size"),
+            "max_epochs": whole_or("auto", epochs, "--epochs"),
+            "devices": None if devices is None else whole_or("all", devices, "--devices"),
             "n_particles": _at_least_one(particles, "--particles"),
             "validation_fraction": _share(validation_fraction, "--validation-fraction"),
         }

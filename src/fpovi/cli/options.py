@@ -36,12 +36,12 @@ def one_of(names: Iterable[str], text: str, **options: Any) -> Any:
     return typer.Option(help=f"{text}: {', '.join(known)}.", autocompletion=lambda: known, **options)
 
 
-def whole_or_auto(text: str, option: str) -> int | str:
-    """A positive whole number, or "auto"."""
-    if text == "auto":
+def whole_or(word: str, text: str, option: str) -> int | str:
+    """A positive whole number, or a word such as "auto"."""
+    if text == word:
         return text
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{option} {text}: must be a positive whole number, or auto")
+        raise ValueError(f"{option} {text}: must be a positive whole number, or {word}")
     return int(text)
 
 

@@ -110,8 +110,8 @@ def mesh_of(model: Any) -> Mesh | None:
     count = there if wanted == "all" else int(wanted)
     if count > there:
         raise ValueError(
-            f"devices={count}, but JAX sees {there} (on a CPU, JAX_NUM_CPU_DEVICES={count} in the environment makes as "
-            "many)"
+            f"devices={count}, but JAX sees {there} ({jax.default_backend()}); of a CPU it makes as many with "
+            f"JAX_NUM_CPU_DEVICES={count} in the environment when it starts"
         )
     if count < there and jax.process_count() > 1:
         raise ValueError(f'devices={count} leaves out some of the {there} of all hosts: use devices="all"')
