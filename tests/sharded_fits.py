@@ -3,7 +3,6 @@
 
 import json
 import os
-import re
 import sys
 
 import jax
@@ -12,6 +11,7 @@ import numpy as np
 
 from fpovi import BNNRegressor, load
 from fpovi.batches import make_batch
+from fpovi.bench.collectives import received
 from fpovi.estimators import training
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
@@ -28,9 +28,6 @@ N, ROWS, EXTRA, STEPS = 8, 13, 6, 12
 EPOCHS = int(os.environ.get("EPOCHS", 200))
 SIZES = (2, 6, 1)
 PRIORS = {"nngp": nngp, "moment_matched": moment_matched}
-LISTED, NAMED = re.compile(r"replica_groups=\{\{([0-9,]*)\}"), re.compile(r"replica_groups=mesh\[(.*?)\].*?\{(.*?)\}")
-COLLECTIVE = re.compile(r"= (.+?) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(")
-WIDTH = {"f32": 4, "s32": 4, "u32": 4, "f64": 8, "pred": 1}
 
 
 def data(rows=ROWS):
@@ -71,30 +68,6 @@ def agreement(flow, prior, *meshes):
     shapes = [tuple(map(int, mesh.split("x"))) for mesh in meshes]
     return {mesh: float(np.max(np.abs(taken(make_mesh(*shape), flow, prior) - alone)))
             for mesh, shape in zip(meshes, shapes, strict=True)}  # fmt: skip
-
-
-def group_size(line):
-    """How many devices take part in an exchange: XLA lists them, or names axes of a mesh."""
-    if listed := LISTED.search(line):
-        return len(listed[1].split(","))
-    sizes, names = NAMED.search(line).groups()
-    sizes = dict(re.findall(r"'(\w+)'=(\d+)", sizes))
-    return int(np.prod([int(sizes[name]) for name in re.findall(r"'(\w+)'", names)]))
-
-
-def received(hlo):
-    """Bytes that a device receives in a program, by kind of exchange, from the text of the compiled program."""
-    total = {}
-    for line in hlo.splitlines():
-        found = COLLECTIVE.search(line)
-        if found is None:
-            continue
-        shapes = re.findall(r"(\w+)\[([0-9,]*)\]", found[1])
-        size = sum(WIDTH[kind] * int(np.prod([int(d) for d in dims.split(",") if d])) for kind, dims in shapes)
-        group = group_size(line)
-        factor = {"all-reduce": 2 * (group - 1) / group, "reduce-scatter": group - 1}.get(found[2], (group - 1) / group)
-        total[found[2]] = total.get(found[2], 0) + factor * size
-    return total
 
 
 def exchanged(*meshes, n=N, rows=ROWS):

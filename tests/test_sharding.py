@@ -121,12 +121,13 @@ def test_estimator_refuses_devices_that_are_not_there(devices, said):
         BNNRegressor(devices=devices).fit(*plane())
 
 
-@pytest.mark.slow  # three fits and three programs of each, on as many cores as there are
-def test_two_hosts_end_where_one_does(tmp_path):
-    first, second = map(answer_of, begin_hosts(tmp_path / "fit.checkpoint"))
-    assert first["devices"] == second["devices"] == 2
-    assert first["bits"] == second["bits"]
-    assert first["difference"] < SINGLE
+@pytest.mark.slow  # two fits and their programs on each host, on as many cores as there are
+@pytest.mark.parametrize("count", [2, 4])
+def test_many_hosts_end_where_one_does(tmp_path, count):
+    said = [answer_of(host) for host in begin_hosts(tmp_path / "fit.checkpoint", count)]
+    assert [each["devices"] for each in said] == [count] * count
+    assert len({each["bits"] for each in said}) == 1
+    assert max(each["difference"] for each in said) < SINGLE
 
 
 @pytest.mark.slow  # waits for hosts that are missed after 20 seconds, and fits again

@@ -112,6 +112,8 @@ def forward_over(mesh: Mesh) -> Forward:
             )
 
         def local(particles: PyTree, state: PyTree, x: Array) -> tuple[Array, PyTree]:
+            if parts > 1:  # here, so that gradients are added up once and as they leave, however the network uses them
+                particles = jax.lax.pcast(particles, DATA, to="varying")
             outputs, state = forward(network, particles, state, x, train)
             for axis, name in reversed(list(enumerate(mesh.axis_names))):
                 outputs = jax.lax.all_gather(outputs, name, axis=axis, tiled=True, to="invarying")
@@ -124,6 +126,21 @@ def forward_over(mesh: Mesh) -> Forward:
         return everywhere(outputs, mesh)[:, : x.shape[0]], state
 
     return spread
+
+
+def bytes_received(n: int, points: int, outputs: int, weights: int, particles: int, data: int = 1) -> tuple[int, int]:
+    """By every device in a step, of f and of gradients: the two terms above, for a mesh of particles × data devices.
+
+    Rows are filled up to a multiple of ``data``. A few scalars come on top, whether all is finite.
+
+    >>> bytes_received(n=16, points=1024, outputs=10, weights=10**9, particles=16)
+    (614400, 0)
+    >>> bytes_received(n=16, points=1024, outputs=10, weights=10**9, particles=8, data=2)
+    (614400, 8000000000)
+    """
+    devices, rows = particles * data, points + -points % data
+    values = 4 * n * rows * outputs * (devices - 1) // devices
+    return values, 8 * n * weights * (data - 1) // devices
 
 
 def check_split(n: int, mesh: Mesh) -> None:

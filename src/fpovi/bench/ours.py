@@ -30,10 +30,12 @@ def optimiser() -> optax.GradientTransformation:
     return optax.adam(LEARNING_RATE)
 
 
-def function_algorithm(flow: str, prior: str, setting: Setting) -> Algorithm:
-    """Function space with the extra points of the setting around the data."""
+def function_algorithm(
+    flow: str, prior: str, setting: Setting, make: Callable[..., Algorithm] = function_space
+) -> Algorithm:
+    """Function space with the extra points of the setting around the data; ``make`` may put it on many devices."""
     parts = problem(setting)
-    return function_space(
+    return make(
         parts.network,
         parts.likelihood,
         _prior(prior, setting, parts),

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,14 +98,14 @@ class Problem(NamedTuple):
     everywhere: Batch
 
 
-def problem(setting: Setting) -> Problem:
+def problem(setting: Setting, dtype: type[np.floating[Any]] = np.float32) -> Problem:
     """The same for equal settings."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(setting.points, setting.sizes[0])).astype(np.float32)
+    x = rng.normal(size=(setting.points, setting.sizes[0])).astype(dtype)
     if setting.classes:
         y = rng.integers(setting.sizes[-1], size=(setting.points, 1)).astype(np.int32)
     else:
-        y = rng.normal(size=(setting.points, setting.sizes[-1])).astype(np.float32)
+        y = rng.normal(size=(setting.points, setting.sizes[-1])).astype(dtype)
     rows, first = make_batch(x, y), make_batch(x[: setting.batch], y[: setting.batch])
     return Problem(
         network=mlp(setting.sizes),

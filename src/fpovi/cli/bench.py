@@ -2,12 +2,15 @@
 """``fpovi bench``: how fast a step is here, beside everything it should be compared with."""
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fpovi.bench import exchange
 from fpovi.bench.contestants import QUICK, SWEPT, Contestant, chosen
 from fpovi.bench.figures import comparison, growth
 from fpovi.bench.machine import busy, facts, single_core_peak
@@ -18,14 +21,16 @@ from fpovi.bench.results import measure
 from fpovi.bench.settings import SETTINGS, SWEEPS, Setting, swept
 from fpovi.bench.tables import view
 from fpovi.cli.failure import one_line_errors, say
-from fpovi.cli.options import AsJson
+from fpovi.cli.options import AsJson, whole_numbers
 from fpovi.cli.reproduce import show_view
 from fpovi.experiments.store import Row, Store
+from fpovi.experiments.view import View
 from fpovi.plots import save
 from fpovi.progress import progress_bar
 from fpovi.types import lookup
 
 ROUNDS = {"full": 15, "quick": 5}
+Parts = Mapping[str, Callable[[], list[Row]]]
 Names = Annotated[list[str] | None, typer.Option(help="Only these; may be given several times.")]
 
 
@@ -36,6 +41,12 @@ def bench(
     ] = None,
     sweep: Annotated[str | None, typer.Option(help=f"Vary one thing: {', '.join(SWEEPS)}.")] = None,
     memory: Annotated[bool, typer.Option("--memory", help="Measure memory instead of time.")] = False,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            help="Count what devices tell each other instead: for so many, such as 1,2,4,16, made of the CPU."
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer contestants, rounds and sizes.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")] = Path("results"),
     as_json: AsJson = False,
@@ -45,10 +56,14 @@ def bench(
     Contestants take turns, and medians are reported with their quartiles. Run it on a machine that does nothing else.
     """
     with one_line_errors():
-        if memory:
-            _memory(quick, out, as_json)
-            return
         preset = "quick" if quick else "full"
+        if memory:
+            _one_by_one(_memory(preset), Store(out / "bench-memory.jsonl"), memory_view, as_json)
+            return
+        if devices is not None:
+            parts = _devices(whole_numbers(devices, "--devices"), preset)
+            _one_by_one(parts, Store(out / "bench-devices.jsonl"), exchange.view, as_json)
+            return
         shapes = [lookup(SETTINGS, name, "settings") for name in settings or (["boston"] if sweep else SETTINGS)]
         shapes = [each for shape in shapes for each in swept(shape, sweep)] if sweep else shapes
         takes_part = chosen(contestants or (SWEPT if sweep else QUICK if quick else ("*",)))
@@ -80,17 +95,33 @@ def _time(shapes: list[Setting], takes_part: list[Contestant], store: Store, pre
     return rows
 
 
-def _memory(quick: bool, out: Path, as_json: bool) -> None:
-    store, shapes = Store(out / "bench-memory.jsonl"), memory_settings(quick)
+def _memory(preset: str) -> Parts:
+    def measured(shape: Setting) -> list[Row]:
+        return [memory_row(shape, facts(), preset)]
+
+    return {shape.name: partial(measured, shape) for shape in memory_settings(preset == "quick")}
+
+
+def _devices(counts: Sequence[int], preset: str) -> Parts:
+    quick = preset == "quick"
+    shapes = exchange.settings(quick)
+    exchange.check_split(counts, shapes)
+    command = f"fpovi bench --devices {','.join(map(str, counts))}{' --quick' if quick else ''}"
+    return {f"{count} devices": partial(exchange.counted, count, shapes, command, preset) for count in counts}
+
+
+def _one_by_one(parts: Parts, store: Store, view: Callable[[Sequence[Row]], View], as_json: bool) -> None:
+    """Measure each part in its own process, keep its rows at once, and show all of them."""
     rows = []
     with progress_bar(quiet=as_json) as bar:
-        task = bar.add_task("memory", total=len(shapes), note="")
-        for shape in shapes:
-            bar.update(task, note=shape.name)
-            rows.append(memory_row(shape, facts(), "quick" if quick else "full"))
-            _keep(store, rows[-1:])
+        task = bar.add_task(store.path.stem, total=len(parts), note="")
+        for name, measure_part in parts.items():
+            bar.update(task, note=name)
+            found = measure_part()
+            _keep(store, found)
+            rows += found
             bar.advance(task)
-    shown = memory_view(rows)
+    shown = view(rows)
     if as_json:
         typer.echo(json.dumps({"rows": [asdict(row) for row in rows], "table": shown.records}))
     else:

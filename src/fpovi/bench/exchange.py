@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""What devices tell each other in a step, counted in the compiled program, beside the formula of `fpovi.sharding`.
+
+Every number of devices gets a process of its own with as many of a CPU: bytes and memory are a matter of the program
+and not of the machine, times would be. A step of networks too large to be run is compiled all the same.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from numpy.typing import NDArray
+
+from fpovi.bench.collectives import received
+from fpovi.bench.ours import function_algorithm
+from fpovi.bench.settings import SETTINGS, Setting, problem, swept
+from fpovi.experiments.store import Cell, Row, versions
+from fpovi.experiments.view import View
+from fpovi.inference import function_space
+from fpovi.particles import forward
+from fpovi.sharding import bytes_received, fetch, make_mesh, shard, state_shardings
+from fpovi.types import PyTree
+
+METHOD, STEPS = ("svgd", "nngp"), 10
+KEY = jax.random.key(0)
+# What crosses and what is held is settled before machine code is made, which then need not be fast.
+QUICKLY = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+MOST_WEIGHTS = 10**6  # of a network that is also run, and compared with one device
+BILLION = Setting(
+    "a billion weights", (1000, 30_000, 30_000, 2300, 10), batch=1024, extra=0, n=16, prior_points=4, classes=True
+)
+
+
+def settings(quick: bool = False) -> list[Setting]:
+    """Few and many weights, and far too many, in 16 networks, which many numbers of devices divide."""
+    small = swept(SETTINGS["boston"], "n", (16,))
+    return small if quick else [*small, *swept(SETTINGS["wide"], "n", (16,)), BILLION]
+
+
+def shapes(devices: int) -> list[tuple[int, int]]:
+    """Of meshes: all devices along particles, and half of them with two devices for the rows of each.
+
+    >>> shapes(2), shapes(8)
+    ([(2, 1)], [(8, 1), (4, 2)])
+    """
+    return [(devices, 1), (devices // 2, 2)] if devices >= 4 and devices % 2 == 0 else [(devices, 1)]
+
+
+def check_split(counts: Sequence[int], chosen: Sequence[Setting]) -> None:
+    """Raise a ``ValueError`` unless each number of devices divides the networks of each setting."""
+    for count in counts:
+        for setting in chosen:
+            if setting.n % count:
+                raise ValueError(f"devices={count} cannot share {setting.n} networks evenly: use a divisor of that")
+
+
+def counted(devices: int, chosen: Sequence[Setting], command: str, preset: str = "full") -> list[Row]:
+    """The rows of all ``chosen`` settings on so many devices, made by ``command``."""
+    environment = {**os.environ, **QUICKLY, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(devices)}
+    child = [sys.executable, "-m", "fpovi.bench.exchange", str(devices), json.dumps(chosen)]
+    done = subprocess.run(child, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        raise ValueError(f"{devices} devices failed with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+    return [
+        Row(_cell(found, preset), {**found, "command": command}, seconds, versions())
+        for found, seconds in json.loads(done.stdout)
+    ]
+
+
+def _cell(found: dict[str, Any], preset: str) -> Cell:
+    mesh = "x".join(map(str, found["mesh"]))
+    return Cell("bench-devices", f"function:{':'.join(METHOD)} on {mesh}", found["setting"]["name"], preset=preset)
+
+
+def view(rows: Sequence[Row]) -> View:
+    """Counted beside promised, network by network."""
+    rows = sorted(
+        rows, key=lambda row: (row.metrics["weights"], math.prod(row.metrics["mesh"]), row.metrics["mesh"][1])
+    )
+    return View(
+        title="What a device receives in a step of f-SVGD",
+        explanation=(
+            "P × D: devices along particles times those along rows; p: weights of a network; B: points",
+            "gathered, summed: bytes that a device receives, counted in the program and by the formula",
+            f"difference: of f from that of one device, the largest after {STEPS} steps in float64; – where not run",
+            "held: bytes of particles and optimiser per weight of a device's own particles, and what is needed besides",
+        ),
+        columns=(
+            "networks",
+            "p",
+            "B",
+            "P × D",
+            "gathered",
+            "formula",
+            "summed",
+            "formula",
+            "difference",
+            "held",
+            "besides",
+        ),
+        lines=[_line(row.metrics) for row in rows],
+        notes=(f"made by `{rows[0].metrics['command']}`",),
+        records=[row.metrics for row in rows],
+    )
+
+
+def _line(found: dict[str, Any]) -> list[str]:
+    setting = found["setting"]
+    own = setting["n"] * found["weights"] / found["mesh"][0]
+    return [
+        f"{setting['n']} × {'-'.join(map(str, setting['sizes']))}",
+        f"{found['weights']:,}",
+        str(setting["batch"] + setting["extra"]),
+        " × ".join(map(str, found["mesh"])),
+        *(f"{found[name]:,.0f}" for name in ("gathered", "values", "summed")),
+        f"{found['gradients'] + found['checks']:,.0f}",
+        "–" if found["difference"] is None else f"{found['difference']:.0e}" if found["difference"] else "0",
+        *(f"{found[name] / own:.1f}" for name in ("held", "besides")),
+    ]
+
+
+def _count(setting: Setting, shape: tuple[int, int]) -> tuple[dict[str, Any], float]:
+    """The numbers of a row and the seconds they took, in a process that has the devices."""
+    started, mesh = time.perf_counter(), make_mesh(*shape)
+    algorithm = function_algorithm(*METHOD, setting, make=shard(function_space, mesh))
+    state = jax.eval_shape(lambda: algorithm.init(KEY, setting.n))
+    placed = jax.tree.map(
+        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
+        state,
+        state_shardings(state, mesh),
+    )
+    program = jax.jit(algorithm.step).lower(*_on_all(mesh, KEY), placed, *_on_all(mesh, problem(setting).labelled))
+    compiled: Any = program.compile()
+    plan = compiled.memory_analysis()
+    crossing = received(compiled.as_text())
+    values, gradients = bytes_received(setting.n, setting.points, setting.sizes[-1], setting.num_weights, *shape)
+    arrays = len(jax.tree.leaves(state.particles))
+    found = {
+        "setting": setting._asdict(),
+        "mesh": shape,
+        "weights": setting.num_weights,
+        "gathered": crossing.pop("all-gather", 0.0),
+        "summed": crossing.pop("all-reduce", 0.0),
+        "otherwise": sum(crossing.values()),
+        "values": values,
+        "gradients": gradients,
+        "checks": 8 * arrays * (1 - 1 / shape[0]),
+        "held": plan.argument_size_in_bytes,
+        "besides": plan.temp_size_in_bytes,
+        "returned": plan.output_size_in_bytes,
+        "difference": _difference(setting, mesh) if setting.num_weights <= MOST_WEIGHTS else None,
+    }
+    return found, round(time.perf_counter() - started, 3)
+
+
+def _on_all(mesh: Mesh, *trees: PyTree) -> tuple[PyTree, ...]:
+    """Whole on every device."""
+    return jax.device_put(trees, NamedSharding(mesh, PartitionSpec()))
+
+
+def _difference(setting: Setting, mesh: Mesh) -> float:
+    """The largest, of f after some steps over ``mesh`` from f after the same steps on one device.
+
+    In double precision: Adam takes a step of full length even where a gradient is hardly more than rounding.
+    """
+    with jax.enable_x64(True):
+        there, here = _values(setting, mesh), _values(setting, None)
+    return float(np.max(np.abs(there - here)))
+
+
+@cache
+def _values(setting: Setting, mesh: Mesh | None) -> NDArray[np.float64]:
+    """f after some steps; without a mesh, on a device that knows of no others."""
+    make = function_space if mesh is None else shard(function_space, mesh)
+    algorithm, parts = function_algorithm(*METHOD, setting, make=make), problem(setting, np.float64)
+    state = jax.jit(algorithm.init, static_argnums=1)(KEY, setting.n)
+    step = jax.jit(algorithm.step)
+    for i in range(STEPS):
+        state, _ = step(jax.random.fold_in(KEY, i), state, parts.labelled)
+    state = fetch(state)
+    return np.asarray(forward(parts.network, state.particles, state.model, parts.labelled.x)[0])
+
+
+if __name__ == "__main__":
+    devices, chosen = map(json.loads, sys.argv[1:])
+    of_fields = (Setting(name, tuple(sizes), *rest) for name, sizes, *rest in chosen)
+    sys.stdout.write(json.dumps([_count(setting, shape) for setting in of_fields for shape in shapes(devices)]))
