@@ -146,7 +146,8 @@ def test_when_a_host_dies_the_others_end_and_the_checkpoint_goes_on(tmp_path, vi
             host.kill()
             host.communicate()
     assert hosts[1 - victim].returncode != 0
-    assert any(word in said for word in ("heartbeat", "Connection", "Socket closed")), said[-2000:]
+    # which of them depends on what is noticed first
+    assert any(words in said.lower() for words in ("heartbeat", "connection", "socket closed")), said[-2000:]
     steps = read_file(checkpoint, kind="checkpoint")[0]["steps"]
     assert 0 < steps < 3000
     found = ask("resumed", checkpoint, devices=2, EPOCHS="3000")
