@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from fpovi.bench import exchange
 from fpovi.bench.summary import summary
 from fpovi.experiments import approximation_view, complexity_view, defaults, synthetic_figure
 from fpovi.experiments.grid import Options
@@ -28,6 +29,7 @@ TABLES = {
     "approximation": Table("approximation", lambda rows: markdown(approximation_view.view(rows))),
     "defaults": Table("defaults", lambda rows: markdown(defaults.view(rows))),
     "bench": Table("bench", lambda rows: markdown(summary(rows))),
+    "devices": Table("bench-devices", lambda rows: markdown(exchange.view(rows))),
 }
 MARKER = re.compile(r"<!-- table: (?P<name>[\w-]+)(?: (?P<preset>\w+))? -->\n.*?<!-- end -->", re.DOTALL)
 
