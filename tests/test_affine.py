@@ -8,8 +8,8 @@ import pytest
 
 from fpovi.affine import affine
 
-FEATURES = (1, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17)  # a bias is one more: all remainders of 8 that are treated apart
-ROUNDING = 1e-12  # float64, sums of at most 30 terms of order 1
+FEATURES = (1, 3, 4, 7, 8, 9, 13, 15, 16, 17, 70)  # whole blocks with and without the bias, parts of them, few, many
+ROUNDING = 1e-12  # float64, sums of at most 70 terms of order 1
 
 
 def plain(weight, bias, x):

@@ -14,6 +14,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 BLOCK = 8  # columns of a product that cost as much as the first of them
+MANY = 64  # features from which on a part of a block is not worth a copy of the weights
 
 
 @jax.custom_jvp
@@ -31,8 +32,7 @@ def _derivative(primals: tuple[Array, Array, Array], tangents: tuple[Any, Any, A
     d_weight, d_bias, d_x = tangents
     moved = jnp.zeros((weight.shape[1], x.shape[1]), x.dtype)
     if not (_is_zero(d_weight) and _is_zero(d_bias)):
-        rows = jnp.concatenate([_dense(d_weight), _dense(d_bias)[None]])
-        moved = _in_blocks(rows, jnp.concatenate([x, jnp.ones_like(x[:1])]))
+        moved = _in_blocks(_dense(d_weight), _dense(d_bias), x)
     if not _is_zero(d_x):
         moved = moved + weight.T @ d_x
     return affine(weight, bias, x), moved
@@ -41,15 +41,15 @@ def _derivative(primals: tuple[Array, Array, Array], tangents: tuple[Any, Any, A
 affine.defjvp(_derivative, symbolic_zeros=True)
 
 
-def _in_blocks(weight: Float[Array, "i o"], x: Float[Array, "i B"]) -> Float[Array, "o B"]:
-    """Wᵀx such that its transpose in W has whole blocks of columns; a single one left over is a product of its own."""
-    whole, rest = x.shape[0] - x.shape[0] % BLOCK, x.shape[0] % BLOCK
-    if rest > 1 and x.shape[0] > BLOCK // 2:
-        padding = ((0, BLOCK - rest), (0, 0))
-        return jnp.pad(weight, padding).T @ jnp.pad(x, padding)
-    if whole and rest:
-        return weight[:whole].T @ x[:whole] + weight[whole:].T @ x[whole:]
-    return weight.T @ x
+def _in_blocks(weight: Float[Array, "i o"], bias: Float[Array, " o"], x: Float[Array, "i B"]) -> Float[Array, "o B"]:
+    """Wᵀx + b such that its transpose in W and b has whole blocks of columns, or few."""
+    features = x.shape[0]
+    one = jnp.ones_like(x[:1])
+    if features % BLOCK == 0 or not BLOCK // 2 <= features < MANY:
+        return weight.T @ x + bias[:, None] @ one
+    padding = ((0, -(features + 1) % BLOCK), (0, 0))
+    rows, points = jnp.concatenate([weight, bias[None]]), jnp.concatenate([x, one])
+    return jnp.pad(rows, padding).T @ jnp.pad(points, padding)
 
 
 def _is_zero(tangent: Any) -> bool:

@@ -3,11 +3,13 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from fpovi.bench import exchange
-from fpovi.bench.summary import summary
+from fpovi.bench import exchange, memory
+from fpovi.bench.settings import SWEEPS
+from fpovi.bench.summary import summary, sweep_summary
 from fpovi.experiments import approximation_view, complexity_view, defaults, synthetic_figure
 from fpovi.experiments.grid import Options
 from fpovi.experiments.registry import EXPERIMENTS
@@ -22,6 +24,15 @@ class Table(NamedTuple):
     make: Callable[[list[Row]], str]
 
 
+def _sweep(axis: str, rows: list[Row]) -> str:
+    return markdown(sweep_summary(rows, axis))
+
+
+def _memory(rows: list[Row]) -> str:
+    shown = memory.view(rows)
+    return "\n\n".join([markdown(shown), *shown.notes])
+
+
 TABLES = {
     "synthetic": Table("synthetic", synthetic_figure.by_draw),
     "synthetic-paper": Table("synthetic", synthetic_figure.of_paper),
@@ -30,6 +41,8 @@ TABLES = {
     "defaults": Table("defaults", lambda rows: markdown(defaults.view(rows))),
     "bench": Table("bench", lambda rows: markdown(summary(rows))),
     "devices": Table("bench-devices", lambda rows: markdown(exchange.view(rows))),
+    **{f"bench-{axis}": Table("bench", partial(_sweep, axis)) for axis in SWEEPS},
+    "bench-memory": Table("bench-memory", _memory),
 }
 MARKER = re.compile(r"<!-- table: (?P<name>[\w-]+)(?: (?P<preset>\w+))? -->\n.*?<!-- end -->", re.DOTALL)
 

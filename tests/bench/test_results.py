@@ -12,6 +12,7 @@ from fpovi.bench import contestants, figures, machine, results, tables
 from fpovi.bench.contestants import CONTESTANTS, Contestant, chosen
 from fpovi.bench.repeated import UnavailableError
 from fpovi.bench.settings import SETTINGS, Setting
+from fpovi.bench.summary import sweep_summary
 from fpovi.experiments.store import Cell, Row, Store
 from fpovi.plots import save
 
@@ -34,7 +35,9 @@ def test_every_flow_and_prior_can_be_prepared(name, setting):
     CONTESTANTS[name].prepare(setting)
 
 
-@pytest.mark.parametrize("name", ["ensemble", "function:svgd:moment_matched", "weight:svgd", "peer:blackjax"])
+@pytest.mark.parametrize(
+    "name", ["ensemble", "function:svgd:moment_matched", "weight:svgd", "fits-2:svgd:nngp", "peer:blackjax"]
+)
 def test_prepared_ones_run(name):
     CONTESTANTS[name].prepare(TINY)(2)
 
@@ -54,7 +57,7 @@ def test_rows_are_complete(tmp_path):
     for name in ("ensemble", "bare:rows"):
         found = back[name]
         assert 0 < found["minimum"] <= found["lower"] <= found["median"] <= found["upper"]
-        assert found["samples"] == 3
+        assert len(found["samples"]) == 3
         assert found["flops"] == TINY.pass_flops
         assert found["gflops"] == pytest.approx(TINY.pass_flops / found["median"] / 1e9)
         assert found["machine"] == MACHINE
@@ -71,8 +74,9 @@ def test_facts_of_this_machine():
 
 
 def made_up(name, kind, milliseconds, gflops, rival=""):
-    low, high = 0.9 * milliseconds / 1e3, 1.2 * milliseconds / 1e3
-    timed = {"median": milliseconds / 1e3, "lower": low, "upper": high, "minimum": low, "gflops": gflops}
+    samples = [factor * milliseconds / 1e3 for factor in (0.9, 1.2, 1.0)]
+    low, high, middle = samples
+    timed = {"median": middle, "lower": low, "upper": high, "minimum": low, "gflops": gflops, "samples": samples}
     common = {"setting": TINY._asdict(), "machine": MACHINE, "kind": kind, "rival": rival}
     return Row(Cell("bench", name, "tiny"), timed | common, 1.0, {})
 
@@ -106,6 +110,37 @@ def test_ratios_are_to_the_others_of_the_run():
     assert nngp["to_rival"] is None
     assert found["peer:blackjax"]["to_rival"] == pytest.approx(2.0)
     assert "to_ensemble" not in found["matmul:2048"]
+
+
+def test_ratios_are_taken_within_a_round():
+    slowed = made_up("function:svgd:nngp", contestants.FUNCTION_SPACE, 2.2, 9.0)
+    disturbed = [0.002, 0.004, 0.040]  # the second and third round held everyone up
+    rows = [
+        Row(row.cell, row.metrics | {"samples": [factor * sample for sample in disturbed]}, 0.0, {})
+        for row, factor in ((some_rows()[0], 1.0), (slowed, 1.1))
+    ]
+    assert tables.table(rows)[1]["to_ensemble"] == pytest.approx(1.1)
+    rows[1].metrics["samples"].pop()  # sits out the last
+    assert tables.table(rows)[1]["to_ensemble"] == pytest.approx(1.1)
+
+
+def test_growth_is_told_per_network_and_beside_a_single_one():
+    rows = [
+        Row(
+            Cell("bench", row.cell.method, f"boston n={n}"),
+            row.metrics | {"setting": TINY._replace(n=n)._asdict(), "median": n**0.5 * row.metrics["median"]},
+            0.0,
+            {},
+        )
+        for n in (1, 16)
+        for row in some_rows()
+        if "median" in row.metrics
+    ]
+    shown = sweep_summary([*some_rows(), *rows], "n")
+    assert [line[:4] for line in shown.lines] == [
+        ["boston n=1", "2.2", "2.2", "1.0"],
+        ["boston n=16", "8.8", "0.550", "4.0"],
+    ]
 
 
 def test_the_table_names_goals_and_what_is_missing():

@@ -42,6 +42,10 @@ def _all() -> list[Contestant]:
         ),
         *(Contestant(f"weight:{flow}", WEIGHT_SPACE, partial(ours.weight_step, flow)) for flow in FLOWS),
         Contestant("loop:svgd:nngp", FUNCTION_SPACE, ours.through_the_loop, longer=1.0),
+        *(
+            Contestant(f"fits-{count}:svgd:nngp", FUNCTION_SPACE, partial(ours.fits_together, count), longer=0.3)
+            for count in FITS_TOGETHER
+        ),
         *(Contestant(f"bare:{layout}", BARE, partial(bare_pass, layout)) for layout in LAYOUTS),
         *(Contestant(f"matmul:{size}", MATMUL, partial(matmul, size)) for size in MATMUL_SIZES),
         Contestant("peer:blackjax", PEER, peers.blackjax_svgd, "weight:svgd"),
@@ -52,6 +56,7 @@ def _all() -> list[Contestant]:
     ]
 
 
+FITS_TOGETHER = (2, 5, 20)
 TORCH_RIVAL = "function:svgd:moment_matched"
 CONTESTANTS = {contestant.name: contestant for contestant in _all()}
 # what every ratio is taken to, so always there

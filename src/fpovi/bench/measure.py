@@ -22,8 +22,8 @@ class Timing(NamedTuple):
     steps: int
     first_call: float
 
-    def summary(self) -> dict[str, float | int]:
-        """Median, quartiles and minimum."""
+    def summary(self) -> dict[str, float | int | list[float]]:
+        """Median, quartiles and minimum, and the samples themselves."""
         lower, median, upper = np.quantile(self.samples, (0.25, 0.5, 0.75))
         return {
             "median": float(median),
@@ -31,7 +31,7 @@ class Timing(NamedTuple):
             "upper": float(upper),
             "minimum": float(np.min(self.samples)),
             "steps": self.steps,
-            "samples": len(self.samples),
+            "samples": [float(f"{sample:.4g}") for sample in self.samples],
             "first_call": round(self.first_call, 3),
         }
 

@@ -70,6 +70,19 @@ def through_the_loop(setting: Setting) -> Run:
     return many
 
 
+def fits_together(count: int, setting: Setting) -> Run:
+    """f-SVGD of ``count`` independent fits as one vectorised program, which takes a step of each at a time."""
+    algorithm, rows = function_algorithm("svgd", "nngp", setting), problem(setting).labelled
+    keys = jax.random.split(jax.random.key(1), count)
+    states = jax.vmap(lambda key: algorithm.init(key, setting.n))(keys)
+
+    def step(i: Array, states: PyTree, rows: Batch) -> PyTree:
+        return jax.vmap(lambda key, state: algorithm.step(jax.random.fold_in(key, i), state, rows)[0])(keys, states)
+
+    passes = repeated(step, states, rows)
+    return lambda steps: passes(-(-steps // count))
+
+
 def _prior(name: str, setting: Setting, parts: Problem) -> FunctionPrior:
     canonical = parts.likelihood.canonical if setting.classes else None
     network, centred = parts.network, setting.classes

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One line for each setting of a bench: what people ask first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
+from fpovi.bench.settings import SETTINGS
 from fpovi.bench.tables import milliseconds, table
 from fpovi.experiments.store import Row
 from fpovi.experiments.view import View
@@ -21,7 +22,7 @@ PEERS = {
 
 def summary(rows: Sequence[Row]) -> View:
     """The ratios that matter, per setting: our step to what it cannot do without, and peers to ours."""
-    settings = [list(some) for _, some in groupby(rows, key=lambda row: row.cell.dataset)]
+    settings = _together(row for row in rows if row.cell.dataset in SETTINGS)
     return View(
         title="A step of f-SVGD",
         explanation=(
@@ -40,6 +41,42 @@ def summary(rows: Sequence[Row]) -> View:
         lines=[_line(some) for some in settings],
         records=[record for some in settings for record in table(some)],
     )
+
+
+def sweep_summary(rows: Sequence[Row], axis: str) -> View:
+    """How a step of f-SVGD grows with the particles, the labelled rows or the width of the networks."""
+    settings = _together(row for row in rows if f" {axis}=" in row.cell.dataset)
+    found = [{line["contestant"]: line for line in table(some)} for some in settings]
+    alone = next((step[OURS]["median"] for step, some in zip(found, settings, strict=True) if _networks(some) == 1), 0)
+    return View(
+        title=f"A step of f-SVGD by {axis}",
+        explanation=(
+            "ms: median of a step with an analytic prior, and divided by the number of networks",
+            "× one: how many steps of a single network it costs",
+        ),
+        columns=("setting", "ms", "ms a network", "× one network", "× ensemble", "× bare pass"),
+        lines=[
+            [
+                some[0].cell.dataset,
+                milliseconds(step[OURS]["median"]),
+                milliseconds(step[OURS]["median"] / _networks(some)),
+                f"{step[OURS]['median'] / alone:.1f}" if alone else "",
+                _number(step[OURS], "to_ensemble", 2),
+                _number(step[OURS], "to_bare", 2),
+            ]
+            for some, step in zip(settings, found, strict=True)
+        ],
+        records=[line for step in found for line in step.values()],
+    )
+
+
+def _together(rows: Iterable[Row]) -> list[list[Row]]:
+    return [list(some) for _, some in groupby(rows, key=lambda row: row.cell.dataset)]
+
+
+def _networks(rows: Sequence[Row]) -> int:
+    networks: int = rows[0].metrics["setting"]["n"]
+    return networks
 
 
 def _line(rows: list[Row]) -> list[str]:

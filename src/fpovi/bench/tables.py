@@ -4,6 +4,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from fpovi.bench.contestants import BARE, MATMUL, PEER
 from fpovi.experiments.store import Row
 from fpovi.experiments.view import View
@@ -19,17 +21,17 @@ WORDS = {"to_ensemble": "the ensemble", "to_bare": "the fastest bare pass"}
 def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """A line for each row of one setting, with its ratios to the others of the same run.
 
-    ``to_ensemble`` and ``to_bare`` are medians over the median of the plain ensemble and of the fastest bare pass,
-    ``to_rival`` how many times longer than ours a peer takes, ``share`` the pass's share of the fastest product.
+    ``to_ensemble`` and ``to_bare`` are ratios to the plain ensemble and to the fastest bare pass, ``to_rival`` how many
+    times longer than ours a peer takes: the median over rounds of the ratio within a round, as what disturbs a round
+    disturbs all in it. ``share`` is the pass's share of the fastest product.
     """
-    median = {row.cell.method: row.metrics["median"] for row in rows if "median" in row.metrics}
-    kinds = {row.cell.method: row.metrics["kind"] for row in rows}
-    bare = min((median[name] for name in median if kinds[name] == BARE), default=None)
-    peak = max((row.metrics["gflops"] for row in rows if row.metrics["kind"] == MATMUL), default=None)
-    return [_line(row, median, bare, peak) for row in rows]
+    timed = {row.cell.method: row for row in rows if "median" in row.metrics}
+    bare = min((row for row in timed.values() if row.metrics["kind"] == BARE), key=_median, default=None)
+    peak = max((row.metrics["gflops"] for row in timed.values() if row.metrics["kind"] == MATMUL), default=None)
+    return [_line(row, timed, bare, peak) for row in rows]
 
 
-def _line(row: Row, median: dict[str, float], bare: float | None, peak: float | None) -> dict[str, Any]:
+def _line(row: Row, timed: dict[str, Row], bare: Row | None, peak: float | None) -> dict[str, Any]:
     metrics, name = row.metrics, row.cell.method
     line: dict[str, Any] = {"setting": row.cell.dataset, "contestant": name, "kind": metrics["kind"]}
     if "missing" in metrics:
@@ -37,11 +39,23 @@ def _line(row: Row, median: dict[str, float], bare: float | None, peak: float | 
     line |= {field: metrics[field] for field in ("median", "lower", "upper", "minimum", "gflops")}
     line["share"] = metrics["gflops"] / peak if peak else None
     if metrics["kind"] != MATMUL:
-        line["to_ensemble"] = metrics["median"] / median["ensemble"] if "ensemble" in median else None
-        line["to_bare"] = metrics["median"] / bare if bare else None
-        rival = metrics["rival"]
-        line["to_rival"] = metrics["median"] / median[rival] if rival in median else None
+        line["to_ensemble"] = _ratio(row, timed.get("ensemble"))
+        line["to_bare"] = _ratio(row, bare)
+        line["to_rival"] = _ratio(row, timed.get(metrics["rival"]))
     return line
+
+
+def _median(row: Row) -> float:
+    median: float = row.metrics["median"]
+    return median
+
+
+def _ratio(row: Row, other: Row | None) -> float | None:
+    """Round by round; whoever is slow takes part in the first rounds only."""
+    if other is None:
+        return None
+    rounds = zip(row.metrics["samples"], other.metrics["samples"], strict=False)
+    return float(np.median([mine / theirs for mine, theirs in rounds]))
 
 
 def view(rows: Sequence[Row]) -> View:
