@@ -37,25 +37,37 @@ def test_folds_are_of_training_rows_and_held_out_once(rows, parts):
         assert all(where[tuple(x)] == y for x, y in zip(fold.x_test, fold.y_test, strict=True))
 
 
-def test_the_way_that_predicts_held_out_rows_learns_from_all(monkeypatch):
-    """Off by 0, 3 and 6 standard deviations; the best is asked once more, with all rows and all steps."""
-    split, asked = a_split(), []
+def fixed_ways(monkeypatch, **ways):
+    """Ways that are off by ``shift`` everywhere and have a noise, and a list of what they are asked."""
+    asked = []
 
-    def way(name, shift):
+    def way(name, shift, noise):
         def learn(seed, hidden, given, plan):
             asked.append((name, len(given.y_train), plan.steps))
             f = jnp.asarray(given.y_test[None, :, None] + shift, jnp.float32)
-            return Predictive(gaussian(1.0), f, (), jnp.zeros(()), jnp.ones(()))
+            return Predictive(gaussian(noise), f, (), jnp.zeros(()), jnp.ones(()))
 
         return learn
 
-    shifts = {"far": 6.0, "right": 0.0, "near": 3.0}
-    monkeypatch.setattr(uci_best, "WAYS", {name: way(name, shift) for name, shift in shifts.items()})
+    monkeypatch.setattr(uci_best, "WAYS", {name: way(name, *numbers) for name, numbers in ways.items()})
+    return asked
+
+
+def test_the_way_that_predicts_held_out_rows_learns_from_all(monkeypatch):
+    """The best is asked once more, with all rows and all steps."""
+    split, asked = a_split(), fixed_ways(monkeypatch, far=(6.0, 1.0), right=(0.5, 1.0), near=(3.0, 1.0))
     monkeypatch.setattr(uci_best, "MOST_TRIAL_STEPS", 5)
     found = uci_best.answer(0, (5,), split, PLAN)
-    np.testing.assert_allclose(found.mean[:, 0], split.y_test, rtol=1e-6)
+    np.testing.assert_allclose(found.mean[:, 0], split.y_test + 0.5, rtol=1e-6)
     assert asked[-1] == ("right", 30, 12)
     assert {(rows, steps) for _, rows, steps in asked[:-1]} == {(26, 5)}  # 4 of 30 rows held out
+
+
+@pytest.mark.parametrize(("off", "chosen"), [(1.05, "likely"), (1.2, "close")])
+def test_a_way_far_off_is_not_taken_however_likely(off, chosen, monkeypatch):
+    """Of two with one noise each, the other's is too small for its errors."""
+    fixed_ways(monkeypatch, close=(1.0, 0.3), likely=(off, 1.0))
+    assert uci_best.choose(0, (5,), a_split(), PLAN) == chosen
 
 
 def test_the_rate_is_the_papers_and_falls_in_the_end():
@@ -63,7 +75,10 @@ def test_the_rate_is_the_papers_and_falls_in_the_end():
     np.testing.assert_allclose(rates, [0.004, 0.004, 0.00204, 0.00008], rtol=1e-4)  # halfway (1 + .02)/2 of it
 
 
-@pytest.mark.parametrize("name", uci_best.LIKELIHOODS)
+@pytest.mark.parametrize(
+    "name",  # the others are built alike, and take as long to compile
+    [n if n == "heteroscedastic" else pytest.param(n, marks=pytest.mark.slow) for n in uci_best.LIKELIHOODS],
+)
 def test_splits_of_a_set_share_programs(name, monkeypatch):
     """One more split, with other rows, scales and seed, compiles no step; answers are in the target's units."""
     monkeypatch.setattr(uci_learners, "PARTICLES", 4)
