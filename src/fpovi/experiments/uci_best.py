@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The method ``fpovi`` of the preset ``best``: the paper's networks and number of particles, everything else ours.
+"""The method ``fpovi`` of the preset ``best``: the paper's networks and number of particles, everything else ours.
 
 No one way to learn is best on all sets. Particles that start at the evidence's prior win where rows are few and noise
 is small; those that grow from small weights learn features, and differ more, where there is much to learn. And the
@@ -60,7 +60,7 @@ def from_small_weights(
 ) -> Predictive:
     """The answer of the paper's f-SVGD under another likelihood, with a rate that falls in the end.
 
-    At a constant rate particles never settle: most of the gain over the paper's numbers on large sets is in the decay.
+    At a constant rate particles that see a few rows at a time never settle.
     """
     network, scaled = (
         network_of(split.x_train.shape[1], hidden, likelihood.width(1)),
