@@ -94,7 +94,7 @@ def _gaussian_process(task: Task, watch: Watch) -> Predictive:
 
 
 METHODS: dict[str, Method] = {
-    "fpovi": lambda task, watch: uci_best.answer(task.seed, task.hidden, task.split),
+    "fpovi": lambda task, watch: uci_best.answer(task.seed, task.hidden, task.split, task.plan),
     **{name: partial(learn_networks, learn) for name, learn in LEARNERS.items()},
     "mc-dropout": partial(learn_networks, by_baseline("mc_dropout")),
     "bbb": partial(learn_networks, by_baseline("bayes_by_backprop")),

@@ -9,7 +9,7 @@ from fpovi.experiments.published import Table
 from fpovi.types import lookup
 
 LABELS = {
-    "fpovi": "BNNRegressor()",
+    "fpovi": "fpovi",
     "f-svgd": "f-SVGD",
     "f-w-sgld-b": "f-w-SGLD-B",
     "f-pi-sgld": "f-pi-SGLD",

@@ -67,7 +67,7 @@ def _explanation(setup: Setup, name: str) -> tuple[str, ...]:
         + ("" if preset.epochs == whole.epochs else f" (published: {_epochs(whole)})")
         + (", of which held-out rows choose the best" if setup.held_out else "")
         + (f"; the Gaussian process sees at most {preset.gp_rows:,} rows" if "gp" in preset.methods else "")
-        + ("; BNNRegressor() decides for itself how long it learns" if "fpovi" in preset.methods else ""),
+        + ("; fpovi: the way to learn that held-out training rows choose" if "fpovi" in preset.methods else ""),
     )
 
 
