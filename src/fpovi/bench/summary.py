@@ -22,7 +22,9 @@ PEERS = {
 
 def summary(rows: Sequence[Row]) -> View:
     """The ratios that matter, per setting: our step to what it cannot do without, and peers to ours."""
-    settings = _together(row for row in rows if row.cell.dataset in SETTINGS)
+    order = list(SETTINGS)
+    ours = [row for row in rows if row.cell.dataset in order]
+    settings = _together(sorted(ours, key=lambda row: order.index(row.cell.dataset)))
     return View(
         title="A step of f-SVGD",
         explanation=(

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The method ``fpovi`` of the preset ``best``: the paper's networks and number of particles, everything else ours.
 
-No one way to learn is best on all sets. Particles that start at the evidence's prior win where rows are few and noise
-is small; those that grow from small weights learn features, and differ more, where there is much to learn. And the
-noise of some sets is Gaussian, of others it has heavy tails or depends on the inputs. So several ways are tried on most
-training rows, and the one that finds the rest most probable learns from all of them.
+No one way to learn is best on all sets: particles that start at the evidence's prior win on some, those that grow from
+small weights on others. And the noise of some sets is Gaussian, of others it has heavy tails or depends on the inputs.
+So several ways are tried on most training rows, and the one that finds the rest most probable learns from all of them.
 """
 
 from collections.abc import Callable
