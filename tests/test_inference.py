@@ -10,7 +10,7 @@ import pytest
 
 from fpovi.batches import make_batch
 from fpovi.flows import FLOWS, ensemble
-from fpovi.inference import _prior_points, exact, function_space, weight_space
+from fpovi.inference import exact, function_space, weight_space
 from fpovi.kernels import activation, function_value, rbf
 from fpovi.likelihoods import LIKELIHOODS, categorical, gaussian
 from fpovi.loop import run
@@ -396,17 +396,6 @@ def test_any_function_is_a_kernel(key, x64):
     np.testing.assert_allclose(plain, moved(make(ours), a_batch(), key)[0], rtol=1e-9)
     with pytest.raises(ValueError, match="kernel=function_value and activation are for weight_space"):
         make(function_value())
-
-
-@pytest.mark.parametrize(("labelled", "extra"), [(1, 20), (3, 100), (20, 1), (20, 0), (8, 8)])
-def test_as_many_points_feel_the_prior_as_asked(labelled, extra, key):
-    chosen = np.asarray(_prior_points(key, jnp.ones((labelled, 1)), labelled + extra, 16))
-    assert len(np.unique(chosen)) == min(16, labelled + extra)
-
-
-def test_padding_feels_the_prior_last(key):
-    weight = jnp.zeros((20, 1)).at[jnp.asarray([3, 5, 11])].set(1.0)
-    assert set(np.asarray(_prior_points(key, weight, 40, 6))[:3].tolist()) == {3, 5, 11}
 
 
 def test_kernel_and_prior_look_at_the_chosen_outputs_only(key, x64):
