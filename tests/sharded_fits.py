@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fpovi import BNNRegressor, load
+from fpovi import particles as particle_axis
 from fpovi.batches import make_batch
 from fpovi.bench.collectives import received
 from fpovi.estimators import training
@@ -27,6 +28,8 @@ from small_fits import SETTINGS, plane
 N, ROWS, EXTRA, STEPS = 8, 13, 6, 12
 EPOCHS = int(os.environ.get("EPOCHS", 200))
 SIZES = (2, 6, 1)
+if "SMALL_CACHE" in os.environ:
+    particle_axis.IN_LAST_CACHE = particle_axis.IN_OWN_CACHE = 1
 PRIORS = {"nngp": nngp, "moment_matched": moment_matched}
 
 

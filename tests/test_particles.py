@@ -18,6 +18,24 @@ def test_forward_is_each_network_alone(key):
         np.testing.assert_allclose(outputs[i], network.apply(one, (), x, False)[0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("together", [1, 2, 4])
+def test_a_few_at_a_time_are_as_all_at_once(together, key, monkeypatch):
+    network, x = mlp((2, 5, 3)), jax.random.normal(key, (6, 2))
+    particles, state = init_particles(key, network, 5)
+    velocity = jax.random.normal(key, (5, 6, 3))
+
+    def there_and_back():
+        outputs, pullback = jax.vjp(lambda particles: forward(network, particles, state, x)[0], particles)
+        return outputs, pullback(velocity)[0]
+
+    at_once = there_and_back()
+    monkeypatch.setattr("fpovi.particles.IN_LAST_CACHE", 1)
+    monkeypatch.setattr("fpovi.particles.IN_OWN_CACHE", together * 6 * (5 + 3))
+    assert "scan" in str(jax.make_jaxpr(there_and_back)())
+    # sums of a few terms of order 1, perhaps in another order
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), there_and_back(), at_once)
+
+
 def test_particles_differ_and_follow_the_key(key):
     network = mlp((2, 5, 1))
     first, _ = init_particles(key, network, 3)

@@ -62,6 +62,11 @@ def test_many_devices_end_where_one_does():
     assert max(found.values()) < ROUNDING, found
 
 
+def test_devices_may_take_their_particles_in_turn():
+    found = ask("agreement", "svgd", "nngp", "2x2", JAX_ENABLE_X64="1", SMALL_CACHE="yes")
+    assert max(found.values()) < ROUNDING, found
+
+
 @pytest.mark.slow  # compiles every algorithm five times
 @pytest.mark.parametrize("prior", ["nngp", "moment_matched", "none"])
 @pytest.mark.parametrize("flow", ["svgd", "w_sgld_b", "gfsf"])

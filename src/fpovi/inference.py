@@ -20,8 +20,8 @@ from fpovi.kernels import RepresentationKernel, rbf
 from fpovi.measurement import halo, train_only
 from fpovi.particles import forward as forward_here
 from fpovi.particles import num_particles, ravel
+from fpovi.pulls import in_rows, likelihood_score, prior_points, prior_score, score_everywhere
 from fpovi.randomness import straight
-from fpovi.scores import in_rows, likelihood_score, prior_points, prior_score, score_everywhere
 from fpovi.types import (
     Algorithm,
     Batch,

@@ -10,6 +10,9 @@ from jaxtyping import Array, Float
 
 from fpovi.types import Key, Network, PyTree
 
+# On a CPU: with more than so many activations of all particles, as many particles at a time as have the second number.
+IN_LAST_CACHE, IN_OWN_CACHE = 2**22, 2**19
+
 
 def init_particles(key: Key, network: Network, n: int) -> tuple[PyTree, PyTree]:
     """n starting points: theta and state, each leaf with a leading axis n."""
@@ -26,8 +29,26 @@ def sample_prior(key: Key, network: Network, n: int) -> PyTree:
 def forward(
     network: Network, particles: PyTree, state: PyTree, x: Float[Array, "B *d_x"], train: bool = False
 ) -> tuple[Float[Array, "n B k"], PyTree]:
-    """The outputs of all particles at x, and the states the pass leaves behind."""
-    return jax.vmap(lambda theta, state: network.apply(theta, state, x, train))(particles, state)
+    """The outputs of all particles at x, and the states the pass leaves behind.
+
+    On a CPU, particles whose activations together outgrow its caches are taken a few at a time, and on the way back
+    their activations are computed again: that is faster than to fetch them from memory, and takes less of it.
+    """
+    one = lambda theta, state: network.apply(theta, state, x, train)  # noqa: E731
+    n = num_particles(particles)
+    together = _at_a_time(network, n, x)
+    if together == n:
+        return jax.vmap(one)(particles, state)
+    again = jax.checkpoint(lambda pair: one(*pair))
+    return jax.lax.map(again, (particles, state), batch_size=together)
+
+
+def _at_a_time(network: Network, n: int, x: Float[Array, "B *d_x"]) -> int:
+    """How many of n particles: all of them, where memory is fast or nothing is known of the network."""
+    if jax.default_backend() != "cpu" or network.architecture is None:
+        return n
+    activations = x.shape[0] * sum(network.architecture.sizes[1:])
+    return n if n * activations <= IN_LAST_CACHE else min(max(IN_OWN_CACHE // activations, 1), n)
 
 
 def num_particles(particles: PyTree) -> int:

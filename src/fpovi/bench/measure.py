@@ -11,6 +11,8 @@ import numpy as np
 from fpovi.bench.repeated import Run
 
 SAMPLE_SECONDS = 0.05  # at least so long: many times the clock's grain and the cost of one call
+FEW_STEPS = 8  # at least so many, unless they last for seconds: a call copies all networks once, like part of a step
+LONG_SECONDS = 1.0  # a sample of which any number of steps will do
 WARM_UP = 0.1  # share of a sample that is run before it and not timed: the last contestant left its data in the cache
 MOST_SECONDS = 20.0  # whoever has been timed for so long sits out the remaining rounds
 
@@ -67,10 +69,15 @@ def take_turns(
 def enough_steps(run: Run, sample_seconds: float) -> int:
     """How many steps take ``sample_seconds``. The faster of two trials counts, as one may be held up."""
     steps = 1
-    while (taken := _seconds(run, steps)) < sample_seconds:
+    while not _is_enough(taken := _seconds(run, steps), steps, sample_seconds):
         taken = min(taken, _seconds(run, steps))
-        steps = max(2 * steps, math.ceil(1.2 * steps * sample_seconds / max(taken, sample_seconds / 10)))
+        wanted = 1.2 * steps * sample_seconds / max(taken, sample_seconds / 10)
+        steps = max(2 * steps, math.ceil(wanted))
     return steps
+
+
+def _is_enough(taken: float, steps: int, sample_seconds: float) -> bool:
+    return taken >= sample_seconds and (steps >= FEW_STEPS or taken >= LONG_SECONDS)
 
 
 def _seconds(run: Run, steps: int) -> float:

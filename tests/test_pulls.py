@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fpovi.scores import prior_points
+from fpovi.pulls import prior_points
 
 
 @pytest.mark.parametrize(("labelled", "extra"), [(1, 20), (3, 100), (20, 1), (20, 0), (8, 8)])
