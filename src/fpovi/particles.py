@@ -44,10 +44,11 @@ def forward(
 
 
 def _at_a_time(network: Network, n: int, x: Float[Array, "B *d_x"]) -> int:
-    """How many of n particles: all of them, where memory is fast or nothing is known of the network."""
-    if jax.default_backend() != "cpu" or network.architecture is None:
+    """How many of n particles: all of them, where memory is fast or the size of network or x is not known."""
+    rows = x.shape[0]
+    if jax.default_backend() != "cpu" or network.architecture is None or not isinstance(rows, int):
         return n
-    activations = x.shape[0] * sum(network.architecture.sizes[1:])
+    activations = rows * sum(network.architecture.sizes[1:])
     return n if n * activations <= IN_LAST_CACHE else min(max(IN_OWN_CACHE // activations, 1), n)
 
 
