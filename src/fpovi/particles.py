@@ -35,20 +35,22 @@ def forward(
     their activations are computed again: that is faster than to fetch them from memory, and takes less of it.
     """
     one = lambda theta, state: network.apply(theta, state, x, train)  # noqa: E731
-    n = num_particles(particles)
-    together = _at_a_time(network, n, x)
-    if together == n:
+    n, together = num_particles(particles), None
+    # unknown are the units of a user's network, and the rows of a program for any number of them
+    if jax.default_backend() == "cpu" and network.architecture is not None and isinstance(x.shape[0], int):
+        together = at_a_time(n, x.shape[0] * sum(network.architecture.sizes[1:]))
+    if together in (None, n):
         return jax.vmap(one)(particles, state)
     again = jax.checkpoint(lambda pair: one(*pair))
     return jax.lax.map(again, (particles, state), batch_size=together)
 
 
-def _at_a_time(network: Network, n: int, x: Float[Array, "B *d_x"]) -> int:
-    """How many of n particles: all of them, where memory is fast or the size of network or x is not known."""
-    rows = x.shape[0]
-    if jax.default_backend() != "cpu" or network.architecture is None or not isinstance(rows, int):
-        return n
-    activations = rows * sum(network.architecture.sizes[1:])
+def at_a_time(n: int, activations: int) -> int:
+    """How many of n particles a CPU takes at a time, each of which has so many activations.
+
+    >>> at_a_time(20, 200 * 51), at_a_time(1000, 200 * 51), at_a_time(20, 10**7)
+    (20, 51, 1)
+    """
     return n if n * activations <= IN_LAST_CACHE else min(max(IN_OWN_CACHE // activations, 1), n)
 
 

@@ -73,7 +73,9 @@ def test_a_cell_scores_both_regions(monkeypatch):
 def test_extra_points_lie_where_the_questions_are(monkeypatch):
     """f-SVGD compares near the target's inputs, in the units of the training rows."""
     data, regions, seen = a_set(), adaptation.divide(a_set().x, 0), []
-    monkeypatch.setattr(adaptation, "learn_networks", lambda learn, task, watch: adaptation.ALL["gp"](task, watch))
+    monkeypatch.setattr(
+        adaptation, "learn_networks", lambda learn, task, watch: adaptation.gaussian_process(task, watch)
+    )
     monkeypatch.setattr(adaptation, "by_functions", lambda flow, around: seen.append((flow, around)))
     task = adaptation.task_of(Cell("adaptation", "f-svgd-target", "yacht"), data, regions)
     adaptation.METHODS["f-svgd-target"](task, data.x[regions.unlabelled], lambda *_: None)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fpovi.data.uci import Split
-from fpovi.experiments import uci_best, uci_learners
+from fpovi.experiments import uci_best, uci_learners, uci_methods
 from fpovi.experiments.uci_learners import Plan
 from fpovi.likelihoods import gaussian
 from fpovi.loop import _chunk
@@ -57,8 +57,9 @@ def test_the_way_that_predicts_held_out_rows_learns_from_all(monkeypatch):
     """The best is asked once more, with all rows and all steps."""
     split, asked = a_split(), fixed_ways(monkeypatch, far=(6.0, 1.0), right=(0.5, 1.0), near=(3.0, 1.0))
     monkeypatch.setattr(uci_best, "MOST_TRIAL_STEPS", 5)
-    found = uci_best.answer(0, (5,), split, PLAN)
-    np.testing.assert_allclose(found.mean[:, 0], split.y_test + 0.5, rtol=1e-6)
+    found = uci_methods.METHODS["fpovi"](uci_methods.Task(0, split, (5,), 10, 4), lambda *_: None)
+    assert found.way == "right"
+    np.testing.assert_allclose(found.said.mean[:, 0], split.y_test + 0.5, rtol=1e-6)
     assert asked[-1] == ("right", 30, 12)
     assert {(rows, steps) for _, rows, steps in asked[:-1]} == {(26, 5)}  # 4 of 30 rows held out
 

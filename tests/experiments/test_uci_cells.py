@@ -126,7 +126,7 @@ def test_splits_of_a_set_share_programs(method, monkeypatch):
     """One more split, with other rows, scales and seed, compiles no step."""
     monkeypatch.setattr(uci_learners, "PARTICLES", 4)
     task = lambda seed: uci_methods.Task(seed, a_split(seed), (5,), 10, 2)  # noqa: E731
-    run = lambda seed: uci_methods.METHODS[method](task(seed), lambda *_: None)  # noqa: E731
+    run = lambda seed: uci_methods.METHODS[method](task(seed), lambda *_: None).said  # noqa: E731
     first = run(0)
     programs = _chunk._cache_size()
     second = run(1)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""How much memory a step needs, each setting in a process of its own, and the model that explains it.
 
-.. math:: \text{floats} = c_0 + c_1\, n p + c_2\, n B w + c_3\, n^2
+.. math:: \text{floats} = c_0 + c_1\, n p + c_2\, m B w + c_3\, n^2
 
 with p weights and w units (hidden and output) in each of n networks, seen at B points: the particles and the
-optimiser's memory of them, the activations that wait for the way back, and the matrix of distances. No term has n·B·p,
-which a Jacobian would.
+optimiser's memory of them, the activations of the m that are evaluated at a time (all n, or fewer where these would
+outgrow the caches), and the matrix of distances. No term has n·B·p, which a Jacobian would.
 """
 
 import json
@@ -24,12 +24,13 @@ from fpovi.bench.ours import function_algorithm
 from fpovi.bench.settings import SETTINGS, Setting, problem, swept
 from fpovi.experiments.store import Cell, Row, versions
 from fpovi.experiments.view import View
+from fpovi.particles import at_a_time
 from fpovi.types import Batch, State
 
 METHOD, STEPS = ("svgd", "nngp"), 3
 BROAD = Setting("400,000 weights", (100, 4000, 1), batch=10, extra=10)
 LARGE = Setting("5 million weights", (784, 2100, 1600, 10), batch=100, extra=0, prior_points=4, classes=True)
-TERMS = ("weights (n·p)", "activations (n·B·w)", "pairs (n²)", "constant")
+TERMS = ("weights (n·p)", "activations (m·B·w)", "pairs (n²)", "constant")
 FLOAT = 4  # bytes
 
 
@@ -52,8 +53,8 @@ def terms(setting: Setting) -> list[int]:
     >>> terms(Setting("tiny", (3, 5, 1), batch=7, extra=0, n=2))  # 26 weights, 6 units
     [52, 84, 4, 1]
     """
-    n, units = setting.n, sum(setting.sizes[1:])
-    return [n * setting.num_weights, n * setting.points * units, n * n, 1]
+    n, activations = setting.n, setting.points * sum(setting.sizes[1:])
+    return [n * setting.num_weights, at_a_time(n, activations) * activations, n * n, 1]
 
 
 def measured(setting: Setting, machine: dict[str, Any], preset: str = "full") -> Row:

@@ -25,8 +25,7 @@ from fpovi.experiments.grid import Options, grid
 from fpovi.experiments.store import Cell
 from fpovi.experiments.uci import pace
 from fpovi.experiments.uci_learners import LEARNERS, by_functions, surroundings
-from fpovi.experiments.uci_methods import METHODS as ALL
-from fpovi.experiments.uci_methods import Task, Watch, learn_networks, lesson_of
+from fpovi.experiments.uci_methods import Task, Watch, gaussian_process, learn_networks, lesson_of
 from fpovi.experiments.uci_setups import SETUPS, SMALL
 from fpovi.measurement import halo, points
 from fpovi.predictive import Predictive
@@ -123,7 +122,7 @@ METHODS: dict[str, Callable[[Task, Inputs, Watch], Predictive]] = {
     "fpovi": lambda task, unlabelled, watch: _fpovi(task, None),
     "fpovi-target": lambda task, unlabelled, watch: _fpovi(task, unlabelled),
     "ensemble": lambda task, unlabelled, watch: learn_networks(LEARNERS["ensemble"], task, watch),
-    "gp": lambda task, unlabelled, watch: ALL["gp"](task, watch),
+    "gp": lambda task, unlabelled, watch: gaussian_process(task, watch),
 }
 
 

@@ -71,7 +71,8 @@ def load_task(cell: Cell) -> Task:
 
 
 def run_cell(cell: Cell, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:
-    """The scores of one method on the test rows of one split."""
+    """The scores of one method on the test rows of one split, and which way it took, if it has several."""
     task = load_task(cell)
-    found = evaluate(lookup(METHODS, cell.method, "method")(task, watch), task.split.y_test)
-    return {name: float(found[name]) for name in SCORES}
+    answer = lookup(METHODS, cell.method, "method")(task, watch)
+    found = evaluate(answer.said, task.split.y_test)
+    return {name: float(found[name]) for name in SCORES} | ({"way": answer.way} if answer.way else {})

@@ -31,7 +31,7 @@ from fpovi.loop import run
 from fpovi.networks import fan_out_scales, mlp
 from fpovi.predictive import Predictive, predict
 from fpovi.priors import moment_matched
-from fpovi.types import Algorithm, Likelihood, Network, Recipe, Scalar
+from fpovi.types import Algorithm, Likelihood, Network, Recipe, Scalar, lookup
 
 HELD, ENOUGH, MOST_FOLDS = 0.15, 160, 4  # the share of training rows to choose by, how many will do, in how many parts
 CLOSE = 1.1  # how many times the least RMSE a way may have
@@ -139,7 +139,6 @@ def choose(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> str:
     return min(close, key=close.__getitem__)
 
 
-def answer(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:
-    """What the chosen way, having learned from all training rows, says of the test rows."""
-    enough = plan._replace(steps=min(plan.steps, MOST_STEPS))
-    return WAYS[choose(seed, hidden, split, plan)](seed, hidden, split, enough)
+def answer(name: str, seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:
+    """What a way, having learned from all training rows, says of the test rows."""
+    return lookup(WAYS, name, "way")(seed, hidden, split, plan._replace(steps=min(plan.steps, MOST_STEPS)))

@@ -51,7 +51,14 @@ class Task(NamedTuple):
         return Plan(steps, self.batch_size, between)
 
 
-Method = Callable[[Task, Watch], Predictive]
+class Answer(NamedTuple):
+    """What a method says of the test rows, and by which of its ways to learn, where it has several."""
+
+    said: Predictive
+    way: str = ""
+
+
+Method = Callable[[Task, Watch], Answer]
 
 
 class Lesson(NamedTuple):
@@ -88,16 +95,25 @@ def learn_networks(learn: Learn, task: Task, watch: Watch) -> Predictive:
     return lesson.answer(last if best is None else best[1], task.split.x_test)
 
 
-def _gaussian_process(task: Task, watch: Watch) -> Predictive:
+def gaussian_process(task: Task, watch: Watch) -> Predictive:
+    """The answer of scikit-learn's."""
     method = partial(normal.gaussian_process, most_rows=task.gp_rows)
     return normal.answer(method, task.seed, task.split.x_train, task.split.y_train, task.split.x_test)
 
 
+def _best(task: Task, watch: Watch) -> Answer:
+    way = uci_best.choose(task.seed, task.hidden, task.split, task.plan)
+    return Answer(uci_best.answer(way, task.seed, task.hidden, task.split, task.plan), way)
+
+
+def _only(answer: Callable[[Task, Watch], Predictive], task: Task, watch: Watch) -> Answer:
+    return Answer(answer(task, watch))
+
+
+BASELINES = {"mc-dropout": "mc_dropout", "bbb": "bayes_by_backprop", "sghmc": "sghmc"}
 METHODS: dict[str, Method] = {
-    "fpovi": lambda task, watch: uci_best.answer(task.seed, task.hidden, task.split, task.plan),
-    **{name: partial(learn_networks, learn) for name, learn in LEARNERS.items()},
-    "mc-dropout": partial(learn_networks, by_baseline("mc_dropout")),
-    "bbb": partial(learn_networks, by_baseline("bayes_by_backprop")),
-    "sghmc": partial(learn_networks, by_baseline("sghmc")),
-    "gp": _gaussian_process,
+    "fpovi": _best,
+    **{name: partial(_only, partial(learn_networks, learn)) for name, learn in LEARNERS.items()},
+    **{name: partial(_only, partial(learn_networks, by_baseline(ours))) for name, ours in BASELINES.items()},
+    "gp": partial(_only, gaussian_process),
 }
