@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from fpovi.batches import check_batch_size, epoch_order, fill, make_batch, pad, take
 
@@ -170,6 +171,26 @@ def test_epochs_differ_and_can_be_repeated(key):
     orders = [np.asarray(epoch_order(key, jnp.asarray(epoch), jnp.ones(50, bool), 7)) for epoch in (0, 1, 0)]
     assert not np.array_equal(orders[0], orders[1])
     np.testing.assert_array_equal(orders[0], orders[2])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 1024, 1025, 2**16, 2**16 + 1])
+def test_all_rows_once_whether_there_is_room_for_their_numbers_or_not(rows):
+    order = np.asarray(compiled_order(jax.random.key(0), 0, jnp.arange(rows) < max(rows - 5, 1), rows)).ravel()
+    real = max(rows - 5, 1)
+    np.testing.assert_array_equal(np.sort(order[:real]), np.arange(real))
+
+
+def test_every_row_is_anywhere_equally_often():
+    """2,000 orders of 6 rows: the table of rows and places against a uniform one, by scipy."""
+    epochs = jnp.arange(2000)
+    orders = np.asarray(
+        jax.vmap(lambda epoch: compiled_order(jax.random.key(1), epoch, jnp.ones(6, bool), 6)[0])(epochs)
+    )
+    table = np.stack([np.bincount(orders[:, place], minlength=6) for place in range(6)])
+    assert stats.chisquare(table.ravel(), ddof=10).pvalue > 0.01
+    kinds = np.unique(orders, axis=0, return_counts=True)[1]
+    assert len(kinds) > 650  # of 720, each with 2.8 on average: e^-2.8 or 44 are missed
+    assert stats.chisquare(np.append(kinds, np.zeros(720 - len(kinds)))).pvalue > 0.01
 
 
 def test_padding_weighs_nothing():

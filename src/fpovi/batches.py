@@ -9,7 +9,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 from numpy.typing import NDArray
 
+from fpovi.randomness import straight
 from fpovi.types import Batch, Key, Numbers
+
+MOST_PLACES = 16  # binary, of a row's number: as many are left for its rank
 
 
 def make_batch(x: Numbers, y: Numbers, weight: Numbers | None = None) -> Batch:
@@ -122,12 +125,25 @@ def epoch_order(
     What is left of the last of them, and all after it, is filled with the first rows of the order again; :func:`take`
     gives those weight 0.
     """
-    rows = real.shape[0]
-    rank = jax.random.uniform(jax.random.fold_in(key, epoch), (rows,), jnp.float32)
-    order = jnp.argsort(jnp.where(real, rank, 1))
-    batches = -(-rows // batch_size)
+    order = _shuffled(jax.random.fold_in(straight(key), epoch), real)
+    batches = -(-real.shape[0] // batch_size)
     place = jnp.arange(batches * batch_size) % jnp.maximum(jnp.sum(real), 1)
     return order[place].reshape(batches, batch_size)
+
+
+def _shuffled(key: Key, real: Bool[Array, " N"]) -> Int[Array, " N"]:
+    """All rows in random order, the real ones first.
+
+    On a CPU numbers are sorted five times as fast as pairs of numbers, so rank and row are one where there is room for
+    both. Rows of equal rank stay as they are, which matters to none but the two at the end of a batch.
+    """
+    rows, places = real.shape[0], max(real.shape[0] - 1, 1).bit_length()
+    if places > MOST_PLACES:
+        return jnp.argsort(jnp.where(real, jax.random.uniform(key, (rows,), jnp.float32), 1))
+    rank = jax.random.bits(key, (rows,), jnp.uint32) >> (places + 1)
+    last = jnp.uint32(2 ** (31 - places))  # greater than any rank
+    ordered = jnp.sort((jnp.where(real, rank, last) << places) | jnp.arange(rows, dtype=jnp.uint32))
+    return (ordered & jnp.uint32(2**places - 1)).astype(int)
 
 
 def take(data: Batch, index: Int[Array, " B"], fresh: Bool[Array, " B"]) -> Batch:

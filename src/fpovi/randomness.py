@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jax.extend.random import define_prng_impl
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Complex, Float, UInt32
 
 from fpovi.types import Key
 
@@ -55,14 +55,14 @@ def normals(key: Key, shape: tuple[int, ...], dtype: Any = float) -> Float[Array
     """
     dtype, size = jax.dtypes.canonicalize_dtype(dtype), math.prod(shape)
     if dtype != jnp.float32 or str(jax.random.key_impl(key)) not in THREEFRY:
-        (flat,) = _apart(key, lambda key: (jax.random.normal(key, (size,), dtype),))
-        return flat.reshape(shape)
+        return _apart(key, lambda key: jax.random.normal(key, (size,), dtype)).reshape(shape)
     pairs = _apart(key, lambda key: _normal_pairs(*_of_counters(jax.random.key_data(key), (-(-size // 2),))))
-    return jax.lax.optimization_barrier(jnp.concatenate(pairs)[:size]).reshape(shape)
+    return jax.lax.optimization_barrier(jnp.concatenate([pairs.real, pairs.imag])[:size]).reshape(shape)
 
 
-def _normal_pairs(first: UInt32[Array, " m"], second: UInt32[Array, " m"]) -> tuple[Array, Array]:
-    r"""Of two uniform words, :math:`\sqrt{-2 \log u}\, (\cos \alpha, \sin \alpha)`.
+def _normal_pairs(first: UInt32[Array, " m"], second: UInt32[Array, " m"]) -> Complex[Array, " m"]:
+    r"""Of two uniform words, :math:`\sqrt{-2 \log u}\, (\cos \alpha + i \sin \alpha)`: of two arrays the compiler
+    would make two loops, and hash in both.
 
     The angle's first two bits are its quadrant, the others :math:`x \in [-\pi/4, \pi/4)`, where sine and cosine are
     short sums.
@@ -71,7 +71,7 @@ def _normal_pairs(first: UInt32[Array, " m"], second: UInt32[Array, " m"]) -> tu
     quadrant, x = second >> 30, (math.pi / 2) * (_from_one_to_two(second << 2) - 1.5)
     sine, cosine = (sum(c * x**p for p, c in enumerate(terms) if c) for terms in (SINE, COSINE))
     signed, turned = jnp.where(quadrant > 1, -radius, radius), quadrant % 2 == 1
-    return signed * jnp.where(turned, sine, cosine), signed * jnp.where(turned, cosine, -sine)
+    return jax.lax.complex(signed * jnp.where(turned, sine, cosine), signed * jnp.where(turned, cosine, -sine))
 
 
 def _from_one_to_two(word: UInt32[Array, " m"]) -> Float[Array, " m"]:
@@ -79,24 +79,23 @@ def _from_one_to_two(word: UInt32[Array, " m"]) -> Float[Array, " m"]:
     return jax.lax.bitcast_convert_type((word >> 9) | jnp.uint32(0x3F800000), jnp.float32)
 
 
-def _apart(key: Key, draw: Callable[[Key], tuple[Array, ...]]) -> tuple[Array, ...]:
+def _apart(key: Key, draw: Callable[[Key], Array]) -> Array:
     """``draw(key)`` as a computation of its own, which the compiler does not move into those that use the result.
 
     It leaves branches where they are, and does not see that this one is no choice at all.
     """
     impl = jax.random.key_impl(key)
 
-    def whole(draw: Callable[[Key], tuple[Array, ...]], data: Array) -> tuple[Array, ...]:
+    def whole(draw: Callable[[Key], Array], data: Array) -> Array:
         return jax.lax.cond(data.ravel()[0] != PARITY, draw, draw, jax.random.wrap_key_data(data, impl=impl))
 
     @custom_vmap
-    def once(data: Array) -> tuple[Array, ...]:
+    def once(data: Array) -> Array:
         return whole(draw, data)
 
     @once.def_vmap
-    def for_each(size: int, is_batched: list[bool], data: Array) -> tuple[tuple[Array, ...], tuple[bool, ...]]:
-        drawn = whole(jax.vmap(draw), data)
-        return drawn, (True,) * len(drawn)
+    def for_each(size: int, is_batched: list[bool], data: Array) -> tuple[Array, bool]:
+        return whole(jax.vmap(draw), data), True
 
     return once(jax.random.key_data(key))
 
