@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from fpovi.types import Key, Network, PyTree
 
 # On a CPU: with more than so many activations of all particles, as many particles at a time as have the second number.
-IN_LAST_CACHE, IN_OWN_CACHE = 2**22, 2**19
+IN_LAST_CACHE, IN_OWN_CACHE = 2**21, 2**19
 
 
 def init_particles(key: Key, network: Network, n: int) -> tuple[PyTree, PyTree]:
