@@ -136,3 +136,10 @@ def test_rows_of_the_paper_stand_beside_the_best():
 def test_one_cell_in_two_tables_has_the_numbers_of_each():
     given = rows("f-svgd", [2.4, 2.5], "concrete")
     assert [EXPERIMENTS[name].view(given).lines[0][5] for name in ("uci", "kernels")] == ["2.84 ± 0.06", "2.96 ± 0.04"]
+
+
+def test_the_ways_that_were_taken_are_counted():
+    ours = rows("fpovi", [1.0, 1.1, 1.2], preset="best")
+    for row, way in zip(ours, ("evidence", "gaussian", "evidence"), strict=True):
+        row.metrics["way"] = way
+    assert EXPERIMENTS["uci"].view([*ours, *ROWS[3:6]]).notes[-1] == "ways taken: boston evidence 2, gaussian 1"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table and the figure of ``uci`` and its kin, made from rows, with the paper's numbers beside ours."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,7 +40,7 @@ def view(setup: Setup, rows: Sequence[Row]) -> View:
         explanation=(*_explanation(setup, name), *found.explanation),
         columns=COLUMNS,
         lines=_lines({(r["dataset"], r["method"], r["metric"]): r for r in records}, _mean_seconds(rows)),
-        notes=_agreement(records) if whole else (),
+        notes=(*(_agreement(records) if whole else ()), *_choices(rows)),
         records=records,
     )
 
@@ -133,6 +134,16 @@ def _agreement(records: Sequence[Record]) -> tuple[str, ...]:
             close = sum(distance <= 2 for distance in apart)
             notes.append(f"{name} space: {close} of {len(apart)} published means within two standard errors of ours")
     return tuple(notes)
+
+
+def _choices(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Of a method that has several ways to learn, how often it took which."""
+    taken: dict[str, Counter[str]] = {}
+    for row in rows:
+        if "way" in row.metrics:
+            taken.setdefault(row.cell.dataset, Counter())[row.metrics["way"]] += 1
+    counts = {dataset: ", ".join(f"{way} {n}" for way, n in ways.most_common()) for dataset, ways in taken.items()}
+    return ("ways taken: " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items()),) if taken else ()
 
 
 def _own(record: Record, most: int) -> str:
