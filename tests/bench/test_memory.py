@@ -26,7 +26,7 @@ def test_fit_finds_the_coefficients_that_made_the_numbers():
     found = memory.fit(rows)
     assert tuple(found.values()) == pytest.approx(COEFFICIENTS, rel=1e-6)
     assert memory.predicted(rows[0], found) == pytest.approx(rows[0].metrics["growth"])
-    assert "floats = 6 weights (n·p) + 3 activations (n·B·w) + 2 pairs (n²)" in memory.view(rows).notes[0]
+    assert "floats = 6 weights (n·p) + 3 activations (m·B·w) + 2 pairs (n²)" in memory.view(rows).notes[0]
 
 
 def test_settings_have_what_is_promised():
