@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fpovi.randomness import straight
 from fpovi.types import Batch, Key, Numbers
 
-MOST_PLACES = 16  # binary, of a row's number: as many are left for its rank
+MOST_PLACES = 16  # binary, of a row's number: 15 are left for its rank, and one for padding
 
 
 def make_batch(x: Numbers, y: Numbers, weight: Numbers | None = None) -> Batch:
