@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 
@@ -77,12 +78,18 @@ def surroundings(x: Float[Array, "N d_x"]) -> Surroundings:
 
 
 def near_rows(size: int, around: Surroundings) -> Measurement:
-    """``size`` different rows (all, if there are fewer) plus noise, beside the labelled ones."""
+    """``size`` different rows (all, if there are fewer) plus noise, beside the labelled ones.
+
+    One row of each of ``size`` parts of a circle of all rows, cut at random: none need be shuffled or sorted.
+    """
+    total = around.x.shape[0]
+    cuts = np.arange(min(size, total) + 1) * total // min(size, total)
+    first, length = jnp.asarray(cuts[:-1]), jnp.asarray(np.diff(cuts))
 
     def draw(key: Key, labelled: Float[Array, "B_ d_x"]) -> Float[Array, "B d_x"]:
-        key_rows, key_noise = jax.random.split(key)
-        rank = jax.random.uniform(key_rows, around.x.shape[:1], jnp.float32)
-        _, rows = jax.lax.top_k(rank, min(size, len(rank)))  # cheaper than to shuffle all of them
+        key_cut, key_rows, key_noise = jax.random.split(key, 3)
+        within = jax.random.randint(key_rows, length.shape, 0, length)
+        rows = (jax.random.randint(key_cut, (), 0, total) + first + within) % total
         noise = normals(key_noise, (len(rows), labelled.shape[1]), labelled.dtype)
         return jnp.concatenate([labelled, around.x[rows] + around.bandwidth * noise])
 

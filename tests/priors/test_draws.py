@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions drawn at a few inputs: layer by layer they must be distributed as whole networks are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+from fpovi.networks import fan_out_scales, mlp
+from fpovi.priors.draws import prior_draws, values_are_fewer
+
+SIZE = 4000
+DEEP = (6, 9, 9, 5)
+NETWORKS = {
+    "values, then weights": mlp((6, 12, 1), scales=fan_out_scales((6, 12, 1))),
+    "values all the way": mlp(DEEP, jnp.tanh),
+    "unit weights, input scales": mlp(
+        DEEP, scales=fan_out_scales(DEEP)._replace(input=jnp.asarray([0.1, 3, 1, 1, 0, 1])), unit_weights=True
+    ),
+    "weights alone": mlp((2, 9, 2)),
+}
+
+
+def test_which_networks_draw_what():
+    """The names above say what they test."""
+    assert values_are_fewer(3, 6, 12)
+    assert not values_are_fewer(3, 12, 1)
+    assert all(values_are_fewer(3, n_in, n_out) for n_in, n_out in ((6, 9), (9, 9), (9, 5)))
+    assert not any(values_are_fewer(3, n_in, n_out) for n_in, n_out in ((2, 9), (9, 2)))
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_draws_are_those_of_whole_networks(network, key):
+    """By two-sample tests of sums, products and extremes over points and outputs, two of the points being the same."""
+    x = jax.random.normal(key, (3, network.architecture.sizes[0])).at[2].set(0.5).at[0].set(0.5)
+    whole = jax.vmap(lambda key: network.apply(network.sample_prior(key), (), x, True)[0])
+    keys = jax.random.split(jax.random.key(1))
+    ours = np.asarray(jax.jit(lambda key: prior_draws(key, network, x, SIZE, None))(keys[0]))
+    theirs = np.asarray(jax.jit(whole)(jax.random.split(keys[1], SIZE)))
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(ours[:, 0], ours[:, 2], atol=0.01 * ours.std())  # √1e-7, and 12,000 of them
+    looks = [
+        lambda f: f[:, 0, 0],
+        lambda f: f[:, 1, -1],
+        lambda f: f[:, 0, 0] * f[:, 1, 0],
+        lambda f: f[:, 0, 0] * f[:, 1, -1],
+        lambda f: np.abs(f).max(axis=(1, 2)),
+        lambda f: (f[:, 0] - f[:, 1]).sum(axis=1),
+        lambda f: np.square(f).sum(axis=(1, 2)),
+    ]
+    # 28 tests in this file, of which one in 1,000 fails by chance
+    assert min(ks_2samp(look(ours), look(theirs)).pvalue for look in looks) > 1e-3
+
+
+def test_draws_of_classes_are_canonical(key):
+    x, network = jax.random.normal(key, (4, 6)), NETWORKS["values all the way"]
+    draws = jax.jit(lambda key: prior_draws(key, network, x, 7, jax.nn.log_softmax))(key)
+    np.testing.assert_allclose(jnp.exp(draws).sum(axis=-1), 1, rtol=1e-5)
+
+
+def test_the_dtype_follows_the_input(key, x64):
+    draws = prior_draws(key, NETWORKS["weights alone"], jnp.ones((1, 2), jnp.float64), 5, None)
+    assert draws.dtype == jnp.float64
