@@ -147,9 +147,8 @@ def function_space(
         noise_ascent = noise_direction(likelihood, noise_score, state.params)
         particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles)
         params, noise_state = ascend(noise_optimiser, noise_ascent, state.noise_optimiser, state.params)
-        after, finite = finish(
-            state, State(state.step, particles, params, model, carry, optimiser_state, noise_state), log_lik
-        )
+        after = State(state.step, particles, params, model, carry, optimiser_state, noise_state)
+        after, finite = finish(after, log_lik)
         noise = over_particles(likelihood.noise, state.params, f.shape[0])
         return after, summary(log_lik, from_data, from_prior, push, velocity, fixed, seen, noise, finite)
 
@@ -274,7 +273,7 @@ def weight_space(
             noise_ascent = jax.tree.map(shared_direction, noise_ascent)
 
         (particles, params), optimiser_state = ascend(optimiser, (ascent, noise_ascent), state.optimiser, together)
-        after, finite = finish(state, State(state.step, particles, params, model, (), optimiser_state, ()), log_lik)
+        after, finite = finish(State(state.step, particles, params, model, (), optimiser_state, ()), log_lik)
         noise = over_particles(likelihood.noise, state.params, rows.shape[0])
         return after, summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, rows, noise, finite)
 

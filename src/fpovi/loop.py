@@ -63,10 +63,14 @@ def run(
     end = first + num_steps
     while first < end:
         until = min(first + chunk_size, end)
-        state, history = _chunk(recipe.build, size, chunk_size, recipe.numbers, key, state, data, jnp.asarray(until))
+        steps_from = partial(_chunk, recipe.build, size, chunk_size, recipe.numbers, key, state, data)
+        state, history = steps_from(jnp.asarray(until))
         history = jax.tree.map(lambda leaf, rows=until - first: np.asarray(leaf)[:rows], history)
         histories.append(history)
-        _raise_if_diverged(state, history, first)
+        if not np.all(history.finite):
+            # the steps before the one that failed are taken again: cheaper than to keep the last state at every step
+            failed = int(np.argmin(history.finite))
+            raise _diverged(first, failed, steps_from(jnp.asarray(first + failed))[0], history)
         if watch is not None and watch(state, history):
             break
         first = until
@@ -135,13 +139,11 @@ def _chunk(
     return state, history
 
 
-def _raise_if_diverged(state: State, history: Info, first: int) -> None:
-    if np.all(history.finite):
-        return
-    step = int(np.argmin(history.finite))
+def _diverged(first: int, failed: int, last: State, history: Info) -> DivergedError:
+    """What to say of the step that ``failed``, counted from ``first``, and the ``last`` state before it."""
     hint = (
         "lower the optimiser's learning rate, raise the prior's jitter or floor, or clip the updates "
-        f"(in that step: velocity {history.velocity_norm[step]:.3g}, prior {history.prior_norm[step]:.3g}, "
-        f"likelihood {history.likelihood_norm[step]:.3g}, noise {history.noise[step]:.3g})"
+        f"(in that step: velocity {history.velocity_norm[failed]:.3g}, prior {history.prior_norm[failed]:.3g}, "
+        f"likelihood {history.likelihood_norm[failed]:.3g}, noise {history.noise[failed]:.3g})"
     )
-    raise DivergedError(first + step, state.particles, hint)
+    return DivergedError(first + failed, last.particles, hint)

@@ -111,11 +111,10 @@ def ascend(
     return optax.apply_updates(target, updates), state
 
 
-def finish(before: State, after: State, log_lik: Scalar) -> tuple[State, Bool[Array, ""]]:
-    """``after`` if all it holds for the next step is finite, else ``before``; the step counts either way."""
+def finish(after: State, log_lik: Scalar) -> tuple[State, Bool[Array, ""]]:
+    """``after`` as one step further, and whether all it holds for the next one is finite."""
     finite = all_finite((after.particles, after.params, after.model, after.prior, log_lik))
-    kept = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, before)
-    return kept._replace(step=before.step + 1), finite
+    return after._replace(step=after.step + 1), finite
 
 
 def settle(kernel: Kernel, f: Float[Array, "n d"]) -> Kernel:

@@ -63,7 +63,7 @@ def climb(
         together = (state.particles, state.params)
         (_, log_lik), ascent = jax.value_and_grad(total, has_aux=True)(together)
         (members, params), optimiser_state = ascend(optimiser, ascent, state.optimiser, together)
-        after, finite = finish(state, State(state.step, members, params, (), (), optimiser_state, ()), log_lik)
+        after, finite = finish(State(state.step, members, params, (), (), optimiser_state, ()), log_lik)
         noise = jax.vmap(lambda params: likelihood.noise(params), axis_size=n)(state.params)
         return after, alone(log_lik, jnp.mean(noise), finite)
 

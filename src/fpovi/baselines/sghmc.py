@@ -109,7 +109,7 @@ def langevin(network: Network, likelihood: Likelihood, step_size: float, leapfro
         particles, params = jax.vmap(one)(jax.random.split(key, n), together, state.optimiser)
         seen = jax.vmap(lambda position: _log_posterior(network, likelihood, position, batch)[1])(together)
         log_lik = jnp.mean(seen)
-        after, finite = finish(state, state._replace(particles=particles, params=params), log_lik)
+        after, finite = finish(state._replace(particles=particles, params=params), log_lik)
         noise = jax.vmap(lambda params: likelihood.noise(params), axis_size=n)(state.params)
         return after, alone(log_lik, jnp.mean(noise), finite)
 

@@ -35,9 +35,7 @@ KEY = jax.random.key(0)
 # What crosses and what is held is settled before machine code is made, which then need not be fast.
 QUICKLY = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 MOST_WEIGHTS = 10**6  # of a network that is also run, and compared with one device
-BILLION = Setting(
-    "a billion weights", (1000, 30_000, 30_000, 2300, 10), batch=1024, extra=0, n=16, prior_points=4, classes=True
-)
+BILLION = Setting("a billion weights", (1000, 30_000, 30_000, 2300, 10), batch=1024, extra=0, n=16, classes=True)
 
 
 def settings(quick: bool = False) -> list[Setting]:

@@ -29,7 +29,7 @@ from fpovi.types import Batch, State
 
 METHOD, STEPS = ("svgd", "nngp"), 3
 BROAD = Setting("400,000 weights", (100, 4000, 1), batch=10, extra=10)
-LARGE = Setting("5 million weights", (784, 2100, 1600, 10), batch=100, extra=0, prior_points=4, classes=True)
+LARGE = Setting("5 million weights", (784, 2100, 1600, 10), batch=100, extra=0, classes=True)
 TERMS = ("weights (n·p)", "activations (m·B·w)", "pairs (n²)", "constant")
 FLOAT = 4  # bytes
 

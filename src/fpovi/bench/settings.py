@@ -16,7 +16,8 @@ from fpovi.types import Batch, Likelihood, Network, lookup
 class Setting(NamedTuple):
     """A network, the rows of a step and the number of particles.
 
-    ``batch`` rows are labelled and ``extra`` ones drawn around them; ``prior_points`` of both feel the prior.
+    ``batch`` rows are labelled and ``extra`` ones drawn around them; ``prior_points`` of both feel the prior, by
+    default as many as in the experiments of Wang et al. (2019).
     """
 
     name: str
@@ -24,7 +25,7 @@ class Setting(NamedTuple):
     batch: int
     extra: int
     n: int = 20
-    prior_points: int = 16
+    prior_points: int = 4
     classes: bool = False
 
     @property
@@ -62,18 +63,19 @@ SETTINGS = {
         Setting("boston", (13, 50, 1), batch=100, extra=100),
         Setting("kin8nm", (8, 50, 1), batch=1000, extra=100),
         Setting("protein", (9, 100, 1), batch=1000, extra=100),
-        Setting("wide", (784, 400, 400, 10), batch=100, extra=0, prior_points=4, classes=True),
+        Setting("wide", (784, 400, 400, 10), batch=100, extra=0, classes=True),
     )
 }
 SWEEPS: dict[str, tuple[int, ...]] = {
     "n": (1, 5, 20, 100, 1000),
     "batch": (10, 100, 1000, 10_000),
     "width": (10, 50, 100, 400, 1600),
+    "prior_points": (4, 16, 64),
 }
 
 
 def swept(setting: Setting, axis: str, values: Sequence[int] = ()) -> list[Setting]:
-    """``setting`` with one thing varied: the particles ``n``, the labelled rows ``batch``, or all hidden ``width``.
+    """``setting`` with one thing varied: ``n`` particles, a ``batch`` of labelled rows, hidden ``width``, prior points.
 
     >>> [setting.name for setting in swept(SETTINGS["boston"], "n", (1, 5))]
     ['boston n=1', 'boston n=5']
@@ -86,7 +88,7 @@ def _varied(setting: Setting, axis: str, value: int) -> Setting:
     if axis == "width":
         inputs, *hidden, outputs = setting.sizes
         return setting._replace(sizes=(inputs, *(value for _ in hidden), outputs))
-    return setting._replace(n=value) if axis == "n" else setting._replace(batch=value)
+    return setting._replace(**{axis: value})
 
 
 class Problem(NamedTuple):

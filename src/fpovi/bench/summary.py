@@ -11,6 +11,7 @@ from fpovi.experiments.store import Row
 from fpovi.experiments.view import View
 
 OURS, PAPERS = "function:svgd:nngp", "function:svgd:moment_matched"
+FRESH = "× ensemble, 40 prior networks a step"
 PEERS = {
     "peer:torch-eager": "PyTorch",
     "peer:torch-compile": "torch.compile",
@@ -35,7 +36,7 @@ def summary(rows: Sequence[Row]) -> View:
             "setting",
             "ms",
             "× ensemble",
-            "× ensemble, 40 prior networks a step",
+            FRESH,
             "× bare pass",
             "% peak",
             *PEERS.values(),
@@ -46,7 +47,7 @@ def summary(rows: Sequence[Row]) -> View:
 
 
 def sweep_summary(rows: Sequence[Row], axis: str) -> View:
-    """How a step of f-SVGD grows with the particles, the labelled rows or the width of the networks."""
+    """How a step of f-SVGD grows with the particles, the labelled rows, or whatever else was varied."""
     settings = _together(row for row in rows if f" {axis}=" in row.cell.dataset)
     found = [{line["contestant"]: line for line in table(some)} for some in settings]
     alone = next((step[OURS]["median"] for step, some in zip(found, settings, strict=True) if _networks(some) == 1), 0)
@@ -56,7 +57,7 @@ def sweep_summary(rows: Sequence[Row], axis: str) -> View:
             "ms: median of a step with an analytic prior, and divided by the number of networks",
             "× one: how many steps of a single network it costs",
         ),
-        columns=("setting", "ms", "ms a network", "× one network", "× ensemble", "× bare pass"),
+        columns=("setting", "ms", "ms a network", "× one network", "× ensemble", FRESH, "× bare pass"),
         lines=[
             [
                 some[0].cell.dataset,
@@ -64,6 +65,7 @@ def sweep_summary(rows: Sequence[Row], axis: str) -> View:
                 milliseconds(step[OURS]["median"] / _networks(some)),
                 f"{step[OURS]['median'] / alone:.1f}" if alone else "",
                 _number(step[OURS], "to_ensemble", 2),
+                _number(step.get(PAPERS), "to_ensemble", 2),
                 _number(step[OURS], "to_bare", 2),
             ]
             for some, step in zip(settings, found, strict=True)
