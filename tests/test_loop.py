@@ -161,6 +161,22 @@ def test_divergence_names_the_step_and_a_remedy(chunk_size, key):
     np.testing.assert_array_equal(rows, ravel(before.particles)[0])
 
 
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_a_first_step_that_diverges_leaves_the_start(batch_size, key):
+    algorithm = an_algorithm(failing_prior(0))
+    state = jax.jit(algorithm.init, static_argnums=1)(key, N)
+    with pytest.raises(DivergedError, match="diverged at step 0") as caught:
+        run(key, algorithm, state, DATA, 5, batch_size=batch_size)
+    np.testing.assert_array_equal(ravel(caught.value.particles)[0], ravel(state.particles)[0])
+
+
+def test_a_step_says_that_what_it_leaves_is_not_finite(key):
+    algorithm = an_algorithm(failing_prior(0))
+    after, info = jax.jit(algorithm.step)(key, jax.jit(algorithm.init, static_argnums=1)(key, N), DATA)
+    assert not info.finite
+    assert int(after.step) == 1
+
+
 @pytest.mark.parametrize("rate", [1e12, 1e38])
 def test_a_huge_learning_rate_diverges_with_finite_particles(rate, key):
     algorithm = an_algorithm(flat(), rate=rate)

@@ -71,6 +71,7 @@ def run(
             # the steps before the one that failed are taken again: cheaper than to keep the last state at every step
             failed = int(np.argmin(history.finite))
             raise _diverged(first, failed, steps_from(jnp.asarray(first + failed))[0], history)
+        del steps_from  # and with it the state before these steps
         if watch is not None and watch(state, history):
             break
         first = until

@@ -87,6 +87,7 @@ def mlp(
     deviation = jnp.sqrt(scales.weight / jnp.asarray(sizes[:-1], scales.weight.dtype)), jnp.sqrt(scales.bias)
     ones = jax.tree.map(jnp.ones_like, deviation)
     prior_std, forward_scale = (ones, deviation) if unit_weights else (deviation, ones)
+    architecture = Architecture(sizes, activation, scales)
 
     def sample_prior(key: Key) -> MLP:
         return _standard_normal(key, sizes).scaled(*prior_std)
@@ -102,14 +103,11 @@ def mlp(
         return _sum(jnp.sum(jax.scipy.stats.norm.logpdf(leaf, scale=std.astype(leaf.dtype))) for leaf, std in leaves)
 
     def layers(theta: MLP, x: Float[Array, "B d_x"]) -> list[Float[Array, "B _"]]:
-        if x.shape[1] != sizes[0]:
-            raise ValueError(f"x has {x.shape[1]} features, but the network was made for {sizes[0]}")
-        x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(theta.weights[0].dtype)
-        theta = jax.tree.map(lambda leaf: leaf.astype(x.dtype), theta)  # the dtype follows the input
-        theta = theta.scaled(*forward_scale) if unit_weights else theta
         # Points along the last axis: over particles the first layer is then one product (n·h, d_x) × (d_x, B), and
         # elementwise passes run along memory. On a CPU that is twice as fast as rows of points.
-        hidden, outputs = [], (x * scales.input.astype(x.dtype)).T
+        hidden, outputs = [], architecture.inputs(x)
+        theta = jax.tree.map(lambda leaf: leaf.astype(outputs.dtype), theta)  # the dtype follows the input
+        theta = theta.scaled(*forward_scale) if unit_weights else theta
         for layer, (weight, bias) in enumerate(zip(theta.weights, theta.biases, strict=True)):
             if layer > 0:
                 outputs = activation(outputs)
@@ -123,7 +121,7 @@ def mlp(
     def activations(theta: MLP, state: tuple[()], x: Float[Array, "B d_x"], train: bool) -> tuple[Array, tuple[()]]:
         return jnp.concatenate(layers(theta, x), axis=1), state
 
-    return Network(init, sample_prior, log_prior, apply, activations, Architecture(sizes, activation, scales))
+    return Network(init, sample_prior, log_prior, apply, activations, architecture)
 
 
 def _standard_normal(key: Key, sizes: tuple[int, ...]) -> MLP:

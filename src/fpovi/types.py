@@ -50,11 +50,18 @@ class Scales(NamedTuple):
 
 
 class Architecture(NamedTuple):
-    """A multilayer perceptron described: what an analytic prior needs to know of a network."""
+    """A multilayer perceptron with a Gaussian prior described: what a prior over its functions needs to know of it."""
 
     sizes: tuple[int, ...]
     activation: Callable[[Array], Array]
     scales: Scales
+
+    def inputs(self, x: Shaped[Array, "B d_x"]) -> Float[Array, "d_x B"]:
+        """What the first layer sees of x: floating-point numbers times the scales, points along the last axis."""
+        if x.shape[1] != self.sizes[0]:
+            raise ValueError(f"x has {x.shape[1]} features, but the network was made for {self.sizes[0]}")
+        x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(self.scales.input.dtype)
+        return (x * self.scales.input.astype(x.dtype)).T
 
 
 class Network(NamedTuple):
@@ -63,7 +70,8 @@ class Network(NamedTuple):
     ``init(key) -> (theta, state)``; ``sample_prior(key) -> theta``; ``log_prior(theta) -> scalar``;
     ``apply(theta, state, x, train) -> (outputs (B, k), state)``. ``activations``, where the network can tell them,
     maps the same arguments to every layer's activations ``(B, h)``. ``state`` carries what a forward pass leaves
-    behind (BatchNorm statistics) and is empty for most networks.
+    behind (BatchNorm statistics) and is empty for most networks. ``architecture``, where there is one, says the same in
+    words: priors over functions believe it, so set it to None where you replace ``sample_prior`` or ``apply``.
     """
 
     init: Callable[[Key], tuple[PyTree, PyTree]]
@@ -159,7 +167,10 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What a person wants to see of a step; norms are root mean squares over particles and coordinates."""
+    """What a person wants to see of a step; norms are root mean squares over particles and coordinates.
+
+    ``finite`` tells whether the state it leaves is fit for another step; :func:`fpovi.loop.run` asks.
+    """
 
     log_likelihood: Scalar
     likelihood_norm: Scalar

@@ -123,13 +123,17 @@ def settle(kernel: Kernel, f: Float[Array, "n d"]) -> Kernel:
 
 
 def all_finite(tree: PyTree) -> Bool[Array, ""]:
-    """Whether every number is finite (of sums: cheaper, and as good)."""
+    """Whether every array of floating-point numbers has a finite sum: cheaper than to look at each number.
+
+    >>> bool(all_finite({"w": jnp.ones((2, 3)), "count": jnp.asarray(7)})), bool(all_finite(jnp.asarray([1, jnp.nan])))
+    (True, False)
+    """
     numbers = [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    return jnp.all(jnp.asarray([jnp.isfinite(_sum(leaf)) for leaf in numbers]))
+    return jnp.all(jnp.asarray([jnp.isfinite(_total(leaf)) for leaf in numbers]))
 
 
-def _sum(a: Array) -> Array:
-    """As a product with a vector: on a CPU, loops that add up one number after another take ten times as long."""
+def _total(a: Array) -> Array:
+    """The sum of all numbers, as a product with a vector: on a CPU, a loop over them takes ten times as long."""
     if a.ndim < 2:
         return jnp.sum(a)
     flat = a.reshape(a.shape[0], -1)
@@ -153,8 +157,11 @@ def summary(
     finite: Array,
 ) -> Info:
     """The Info of a step. Scores may leave out values where they are zero: norms are per value of f."""
-    n, rms = f.shape[0], lambda a: jnp.sqrt(_sum(a**2) / f.size)
-    gram = kernel(f, f)
+    n, gram = f.shape[0], kernel(f, f)
+
+    def rms(a: Array) -> Array:
+        return jnp.sqrt(_total(a**2) / f.size)
+
     return Info(
         log_likelihood=log_lik,
         likelihood_norm=rms(likelihood_score),

@@ -52,7 +52,7 @@ def test_sweeps_vary_one_thing(axis):
 
 
 def test_unknown_sweep_is_refused():
-    with pytest.raises(ValueError, match="sweep='depth' is not known; choose one of batch, n, width"):
+    with pytest.raises(ValueError, match="sweep='depth' is not known; choose one of batch, n, prior_points, width"):
         swept(TINY, "depth")
 
 

@@ -114,6 +114,17 @@ def test_extra_points_are_training_rows_with_little_noise(rows, key):
     assert noise.std() == pytest.approx(float(around.bandwidth), rel=0.2)
 
 
+def test_every_row_is_as_likely_an_extra_point_as_any_other(key):
+    """Of 7 rows 3, which are of unequal parts: two parts of 2 rows and one of 3."""
+    rows, repeats = 7, 7000
+    around = uci_learners.Surroundings(jnp.arange(rows, dtype=jnp.float32)[:, None], jnp.zeros(()))
+    draw = uci_learners.near_rows(3, around)
+    drawn = jax.jit(jax.vmap(lambda key: draw(key, jnp.zeros((1, 1)))[1:, 0]))(jax.random.split(key, repeats))
+    counts = np.bincount(np.asarray(drawn).astype(int).ravel(), minlength=rows)
+    # 3,000 of each are expected, with a standard deviation of √(7000 · 3/7 · 4/7) = 41
+    np.testing.assert_allclose(counts, 3000, atol=4 * 41)
+
+
 @pytest.mark.parametrize(
     "method",  # the other flows are built alike, and take as long to compile
     [

@@ -59,6 +59,28 @@ def test_draws_of_classes_are_canonical(key):
     np.testing.assert_allclose(jnp.exp(draws).sum(axis=-1), 1, rtol=1e-5)
 
 
-def test_the_dtype_follows_the_input(key, x64):
-    draws = prior_draws(key, NETWORKS["weights alone"], jnp.ones((1, 2), jnp.float64), 5, None)
-    assert draws.dtype == jnp.float64
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float64, jnp.int32])
+@pytest.mark.parametrize("name", ["values all the way", "weights alone"])
+def test_the_dtype_follows_the_input(name, dtype, key, x64):
+    network = NETWORKS[name]
+    x = jnp.arange(3 * network.architecture.sizes[0]).reshape(3, -1).astype(dtype)
+    draws = prior_draws(key, network, x, 5, None)
+    theta, state = network.init(key)
+    assert draws.dtype == network.apply(theta, state, x, True)[0].dtype
+    assert jnp.all(jnp.isfinite(draws))
+
+
+@pytest.mark.parametrize("features", [1, 5])
+def test_inputs_of_another_length_are_refused(features, key):
+    with pytest.raises(ValueError, match=f"x has {features} features, but the network was made for 6"):
+        prior_draws(key, NETWORKS["values all the way"], jnp.ones((3, features)), 5, None)
+
+
+def test_a_network_without_a_description_is_asked_for_weights(key):
+    """All of its weights are 1, whatever the key."""
+    described = mlp((6, 9, 1))
+    theta = jax.tree.map(jnp.ones_like, described.init(key)[0])
+    network = described._replace(sample_prior=lambda key: theta, architecture=None)
+    x = jax.random.normal(key, (3, 6))
+    draws = prior_draws(key, network, x, 5, None)
+    np.testing.assert_allclose(draws, jnp.broadcast_to(described.apply(theta, (), x, True)[0], (5, 3, 1)), rtol=1e-6)

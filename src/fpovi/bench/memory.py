@@ -13,11 +13,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from scipy.optimize import nnls
 
 from fpovi.bench.ours import function_algorithm
@@ -135,9 +138,12 @@ def _measure(setting: Setting) -> dict[str, int]:
     algorithm, rows = function_algorithm(*METHOD, setting), problem(setting).labelled
     key = jax.random.key(0)
 
-    def steps(state: State, rows: Batch) -> State:
-        one = lambda i, state: algorithm.step(jax.random.fold_in(key, i), state, rows)[0]  # noqa: E731
-        return jax.lax.fori_loop(0, STEPS, one, state)
+    def one(i: Array, carry: tuple[State, Array], rows: Batch) -> tuple[State, Array]:
+        state, info = algorithm.step(jax.random.fold_in(key, i), carry[0], rows)
+        return state, carry[1] & info.finite
+
+    def steps(state: State, rows: Batch) -> tuple[State, Array]:
+        return jax.lax.fori_loop(0, STEPS, partial(one, rows=rows), (state, jnp.asarray(True)))
 
     begin = jax.jit(lambda key: algorithm.init(key, setting.n)).lower(key).compile()
     go = jax.jit(steps).lower(jax.eval_shape(lambda: algorithm.init(key, setting.n)), rows).compile()

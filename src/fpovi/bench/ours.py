@@ -76,10 +76,10 @@ def fits_together(count: int, setting: Setting) -> Run:
     keys = jax.random.split(jax.random.key(1), count)
     states = jax.vmap(lambda key: algorithm.init(key, setting.n))(keys)
 
-    def step(i: Array, states: PyTree, rows: Batch) -> PyTree:
-        return jax.vmap(lambda key, state: algorithm.step(jax.random.fold_in(key, i), state, rows)[0])(keys, states)
+    def step(i: Array, states: PyTree, rows: Batch) -> tuple[PyTree, PyTree]:
+        return jax.vmap(lambda key, state: algorithm.step(jax.random.fold_in(key, i), state, rows))(keys, states)
 
-    passes = repeated(step, states, rows)
+    passes = _read(step, states, rows)
     return lambda steps: passes(-(-steps // count))
 
 
@@ -103,17 +103,22 @@ def _squared_exponential(a: Array, b: Array) -> Array:
 
 
 def _steps_of(algorithm: Algorithm, rows: Batch, n: int) -> Run:
+    key = jax.random.key(1)
+    step = lambda i, state, rows: algorithm.step(jax.random.fold_in(key, i), state, rows)  # noqa: E731
+    return _read(step, algorithm.init(jax.random.key(0), n), rows)
+
+
+def _read(step: Callable[[Array, PyTree, Batch], tuple[PyTree, PyTree]], state: PyTree, rows: Batch) -> Run:
     """The Info of every step is summed: a fit reads it, so it is part of the step, and unread it would be left out."""
-    state, key = algorithm.init(jax.random.key(0), n), jax.random.key(1)
-    _, info = jax.eval_shape(algorithm.step, key, state, rows)
+    _, info = jax.eval_shape(step, jnp.asarray(0), state, rows)
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), info)
 
-    def step(i: Array, carry: tuple[PyTree, PyTree], rows: Batch) -> tuple[PyTree, PyTree]:
+    def both(i: Array, carry: tuple[PyTree, PyTree], rows: Batch) -> tuple[PyTree, PyTree]:
         state, seen = carry
-        state, info = algorithm.step(jax.random.fold_in(key, i), state, rows)
+        state, info = step(i, state, rows)
         return state, jax.tree.map(lambda a, b: a | b if b.dtype == bool else a + b, seen, info)
 
-    return repeated(step, (state, nothing), rows)
+    return repeated(both, (state, nothing), rows)
 
 
 def plain_ensemble(setting: Setting) -> Run:

@@ -32,15 +32,7 @@ def summary(rows: Sequence[Row]) -> View:
             "ms: median of a step with an analytic prior; % peak: its share of the matmul peak of the same run",
             "peers: how many times longer than ours the same step takes; SVGD on weights for the last three",
         ),
-        columns=(
-            "setting",
-            "ms",
-            "× ensemble",
-            FRESH,
-            "× bare pass",
-            "% peak",
-            *PEERS.values(),
-        ),
+        columns=("setting", "ms", "× ensemble", FRESH, "× bare pass", "% peak", *PEERS.values()),
         lines=[_line(some) for some in settings],
         records=[record for some in settings for record in table(some)],
     )

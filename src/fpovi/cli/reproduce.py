@@ -66,7 +66,7 @@ def reproduce(
             run = partial(run_cell, experiment, store, progress.step if jobs == 1 else SILENT)
             rows = sweep(
                 cells, run, store, progress.finished, on_start=progress.started, on_failure=progress.failed,
-                needs=chosen.needs, jobs=jobs, backend=backend,
+                needs=chosen.needs, length=chosen.length, jobs=jobs, backend=backend,
             )  # fmt: skip
         view = chosen.view(rows)
         stem = out / f"{experiment}-{preset}-seed{cells[0].seed}"

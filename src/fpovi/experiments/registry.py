@@ -33,7 +33,7 @@ SILENT: Watch = lambda done, total, score: None  # noqa: E731
 class Experiment(NamedTuple):
     """``cells(options)`` lists them, ``run(cell, store, watch)`` gives the numbers of one; the rest shows them.
 
-    ``needs(cell)`` are the cells whose rows ``run`` looks for in the store.
+    ``needs(cell)`` are the cells whose rows ``run`` looks for in the store, ``length(cell)`` is how long one takes.
     """
 
     cells: Callable[[Options], list[Cell]]
@@ -42,6 +42,7 @@ class Experiment(NamedTuple):
     view: Callable[[Sequence[Row]], View]
     figure: Callable[[Sequence[Row]], Figure] | None = None
     needs: Callable[[Cell], Sequence[Cell]] = lambda cell: ()
+    length: Callable[[Cell], float] = lambda cell: 0
 
 
 def _against_reference(experiment: Any) -> Callable[[Cell, Store, Watch], dict[str, Any]]:
@@ -69,6 +70,7 @@ def _uci(setup: Setup) -> Experiment:
         label=_of_split(LABELS),
         view=partial(uci_view.view, setup),
         figure=partial(uci_view.figure, setup),
+        length=uci.length,
     )
 
 

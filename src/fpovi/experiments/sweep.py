@@ -26,6 +26,7 @@ def sweep(
     on_start: Callable[[Cell], None] = lambda cell: None,
     on_failure: Callable[[Cell, str], None] = lambda cell, reason: None,
     needs: Needs = lambda cell: (),
+    length: Callable[[Cell], float] = lambda cell: 0,
     jobs: int = 1,
     backend: str = "loky",
 ) -> list[Row]:
@@ -43,6 +44,8 @@ def sweep(
         on_start: called with every cell that begins, in any thread.
         on_failure: called with a cell that ended in an ``ArithmeticError``, and what that said.
         needs: the cells whose rows ``run_cell`` will look for in ``store``; they run before.
+        length: how long a cell takes, in any unit; with several jobs those that take longest begin, so that no process
+            is left with them when the others have nothing to do.
         jobs: how many processes, each on a core of its own; what one alone can do happens in this one.
         backend: where the processes are, a name in :data:`~fpovi.experiments.workers.BACKENDS`.
 
@@ -59,8 +62,8 @@ def sweep(
         on_row(row)
     failures: dict[Cell, str] = {}
     for ready in _waves(cells, rows, failures, needs):
-        work = _started(ready, on_start)
         workers = min(jobs, len(ready))
+        work = _started(ready if workers == 1 else sorted(ready, key=length, reverse=True), on_start)
         finished = map(_Task(run_cell), work) if workers == 1 else stream(_Task(run_cell), work, workers)
         try:
             for cell, result in finished:

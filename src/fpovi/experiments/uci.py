@@ -20,6 +20,7 @@ from fpovi.experiments.uci_setups import SETUPS, Setup
 from fpovi.types import lookup
 
 FEW_ROWS = 1000
+LONG = ("kin8nm", "power", "naval", "protein")  # those whose cells take longest, most of all the last
 
 
 def cells(setup: Setup, options: Options) -> list[Cell]:
@@ -29,6 +30,15 @@ def cells(setup: Setup, options: Options) -> list[Cell]:
     shown = (*preset.methods, *preset.beside)
     listed = grid(setup.rows_in, options, preset.datasets, splits, shown, setup.methods)
     return [replace(cell, preset=preset.owner(cell.method, options.preset)) for cell in listed]
+
+
+def length(cell: Cell) -> int:
+    """Which cells take longer than which.
+
+    >>> [length(Cell("uci", "f-svgd", dataset)) for dataset in ("yacht", "naval", "protein")]
+    [0, 3, 4]
+    """
+    return LONG.index(cell.dataset) + 1 if cell.dataset in LONG else 0
 
 
 def pace(rows: int, epochs: tuple[int, int]) -> tuple[int, int]:

@@ -13,7 +13,8 @@ Where we differ, and why it should not show:
 - The code takes the first two labelled and the last two extra points for the prior, we two and two at random: the same
   in distribution, as its rows are shuffled.
 - The code's extra rows are a slice of the epoch's shuffle: with steps of 100 rows, either the labelled ones or none of
-  those. Ours are drawn without regard to them. Any one extra point has the same distribution.
+  those. Ours are drawn without regard to them, one of each hundredth of all rows. Any one extra point has the same
+  distribution.
 - The code's last batch and last slice of an epoch are short. Ours are full: the batch with rows that weigh nothing in
   the likelihood, but are compared.
 - The code halves pi-SGLD and divides GFSF by n: a factor that Adam takes out.
