@@ -44,7 +44,8 @@ def parts(flow, prior):
     options = {"flow": FLOWS[flow], "measurement": halo(EXTRA)}
     if prior is None:
         return weight_space, (network, gaussian()), options
-    return function_space, (network, gaussian(), PRIORS[prior](network)), options
+    few = {"prior_size": 2}  # so that prior functions are drawn by their values
+    return function_space, (network, gaussian(), PRIORS[prior](network)), options | few
 
 
 def algorithm_on(mesh, flow, prior):

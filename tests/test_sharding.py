@@ -63,7 +63,7 @@ def test_many_devices_end_where_one_does():
 
 
 def test_devices_may_take_their_particles_in_turn():
-    found = ask("agreement", "svgd", "nngp", "2x2", JAX_ENABLE_X64="1", SMALL_CACHE="yes")
+    found = ask("agreement", "svgd", "moment_matched", "2x2", JAX_ENABLE_X64="1", SMALL_CACHE="yes")
     assert max(found.values()) < ROUNDING, found
 
 
