@@ -134,7 +134,7 @@ def all_finite(tree: PyTree) -> Bool[Array, ""]:
 
 def _total(a: Array) -> Array:
     """The sum of all numbers, as a product with a vector: on a CPU, a loop over them takes ten times as long."""
-    if a.ndim < 2:
+    if a.ndim < 2 or a.size == 0:
         return jnp.sum(a)
     flat = a.reshape(a.shape[0], -1)
     return jnp.sum(flat @ jnp.ones(flat.shape[1], a.dtype))

@@ -88,7 +88,8 @@ def _varied(setting: Setting, axis: str, value: int) -> Setting:
     if axis == "width":
         inputs, *hidden, outputs = setting.sizes
         return setting._replace(sizes=(inputs, *(value for _ in hidden), outputs))
-    return setting._replace(**{axis: value})
+    varied: dict[str, Any] = {axis: value}
+    return setting._replace(**varied)
 
 
 class Problem(NamedTuple):

@@ -66,7 +66,8 @@ def values_are_fewer(points: int, n_in: int, n_out: int) -> bool:
 
 def _root(covariance: Float[Array, "m B B"]) -> Float[Array, "m B B"]:
     """R with R Rᵀ = covariance, which may be singular: two inputs may be the same."""
-    values, vectors = jnp.linalg.eigh(covariance.astype(jnp.promote_types(covariance.dtype, jnp.float32)))
+    at_least_single = covariance.astype(jnp.float32) if covariance.dtype.itemsize < 4 else covariance
+    values, vectors = jnp.linalg.eigh(at_least_single)
     return (vectors * jnp.sqrt(jnp.maximum(values, 0))[:, None]).astype(covariance.dtype)
 
 
