@@ -66,7 +66,7 @@ def test_rounding_hides_no_difference():
 
 def test_a_line_per_set_and_method():
     view = EXPERIMENTS["uci"].view(ROWS)
-    assert view.columns[:6] == ("set", "method", "RMSE", "published", "NLL", "published")
+    assert view.columns[:6] == ("set", "method", "RMSE", "published RMSE", "NLL", "published NLL")
     assert [line[:2] for line in view.lines] == [
         ["boston", "f-SVGD"], ["", "SVGD"], ["", "Gaussian process"], ["energy", "f-SVGD"],
     ]  # fmt: skip

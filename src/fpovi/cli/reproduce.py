@@ -21,7 +21,7 @@ from fpovi.experiments.grid import Options
 from fpovi.experiments.registry import EXPERIMENTS, SILENT, run_cell
 from fpovi.experiments.store import Store
 from fpovi.experiments.sweep import sweep
-from fpovi.experiments.view import View
+from fpovi.experiments.view import View, parts
 from fpovi.experiments.workers import BACKENDS
 from fpovi.plots import save
 from fpovi.types import lookup
@@ -78,21 +78,26 @@ def reproduce(
 
 
 def show_view(view: View, paths: list[Path]) -> None:
-    """A table on the terminal, and what was written."""
+    """A table on the terminal, in several parts where it is too wide, and what was written."""
     console = Console()
     console.print(view.title, style="bold")
     for line in view.explanation:
         console.print(line, highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for number, name in enumerate(view.columns):
-        table.add_column(name, justify="right" if number else "left", no_wrap=True)
-    for number, cells in enumerate(view.lines):
-        table.add_row(*map(_styled, cells), style="bold" if number in view.bold else None)
-    console.print(table)
+    for columns in parts(view, console.width):
+        console.print(_table(view, columns))
     for note in view.notes:
         console.print(note, highlight=False)
     for path in paths:
         console.print(f"wrote {path}", highlight=False)
+
+
+def _table(view: View, columns: list[int]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for i in columns:
+        table.add_column(view.columns[i], justify="left" if i < view.keys else "right", no_wrap=True)
+    for number, cells in enumerate(view.lines):
+        table.add_row(*(_styled(cells[i]) for i in columns), style="bold" if number in view.bold else None)
+    return table
 
 
 def _styled(cell: str) -> Text:

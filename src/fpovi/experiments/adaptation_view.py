@@ -56,6 +56,7 @@ def view(rows: Sequence[Row]) -> View:
         lines=lines,
         notes=_summary(records),
         records=records,
+        keys=2,
     )
 
 

@@ -88,6 +88,7 @@ def compare(
         columns=("set", "score", *(labels[name] for name in methods)),
         lines=lines,
         records=records,
+        keys=2,
     )
 
 

@@ -77,6 +77,7 @@ def view(rows: Sequence[Row]) -> View:
         lines=lines,
         bold=frozenset(n for n, line in enumerate(records) if (line["width"], line["method"]) in best),
         records=records,
+        keys=2,
     )
 
 

@@ -110,6 +110,7 @@ def view(rows: Sequence[Row]) -> View:
         columns=("set", "method", "last", "chosen", "lowest", "rise", "change", "lowest at epoch"),
         lines=lines,
         records=records,
+        keys=2,
     )
 
 

@@ -114,10 +114,12 @@ def best_methods(scores: Mapping[str, Scores], target: float | None = None, leve
 
 
 def plus_minus(mean: Mean, expected: int | None = None, signed: bool = False) -> str:
-    """As text, with the error to two digits; with how many splits where there are fewer than ``expected``.
+    """As text, with the error to two digits or the value to four; with how many splits where fewer than ``expected``.
 
     >>> plus_minus(Mean(2.5371, 0.1123, 20))
     '2.54 ± 0.11'
+    >>> plus_minus(Mean(2.5371, 0.0011, 20))
+    '2.537 ± 0.001'
     >>> plus_minus(Mean(-0.0321, 0.0015, 5), expected=20, signed=True)
     '-0.0321 ± 0.0015 (5)'
     >>> plus_minus(Mean(1.0, 1e-17, 5))
@@ -127,5 +129,10 @@ def plus_minus(mean: Mean, expected: int | None = None, signed: bool = False) ->
     few = f" ({mean.splits})" if expected is not None and mean.splits < expected else ""
     if not math.isfinite(mean.error) or mean.error <= 1e-9 * abs(mean.value):  # rounding is no error
         return f"{mean.value:{sign}.3g}{few}"
-    digits = min(max(1 - math.floor(math.log10(mean.error)), 0), 8)
+    digits = min(max(1 - math.floor(math.log10(mean.error)), 0), _four_digits(mean.value))
     return f"{mean.value:{sign}.{digits}f} ± {mean.error:.{digits}f}{few}"
+
+
+def _four_digits(value: float) -> int:
+    """How many decimal places show four digits of a value; of none or nearly none, eight places."""
+    return 8 if abs(value) < 1e-5 else max(3 - math.floor(math.log10(abs(value))), 0)

@@ -20,7 +20,7 @@ from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, WEIGHT_SPACE
 
 REFERENCE = "f-svgd"
 COLUMNS = (
-    "set", "method", "RMSE", "published", "NLL", "published", "CRPS", "95 % coverage", "NLL less f-SVGD", "s",
+    "set", "method", "RMSE", "published RMSE", "NLL", "published NLL", "CRPS", "95 % coverage", "NLL less f-SVGD", "s",
 )  # fmt: skip
 COLOURS = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE, "fp": INK}  # by the start of a method's name
 NAMES = {**LABELS, **CITED}
@@ -42,6 +42,7 @@ def view(setup: Setup, rows: Sequence[Row]) -> View:
         lines=_lines({(r["dataset"], r["method"], r["metric"]): r for r in records}, _mean_seconds(rows)),
         notes=(*(_agreement(records) if whole else ()), *_choices(rows)),
         records=records,
+        keys=2,
     )
 
 
