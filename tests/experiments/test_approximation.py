@@ -7,6 +7,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
+from fpovi.batches import make_batch
 from fpovi.experiments import approximation, approximation_view
 from fpovi.experiments.store import Row
 from fpovi.kernels import median_lengthscale
@@ -37,6 +38,27 @@ def test_draws_of_the_posterior_have_a_kl_near_zero():
     draws = np.random.default_rng(0).multivariate_normal(*truth, size=1000)
     # nine moments, each known from 1,000 draws: 9/2/1000 on average
     assert approximation.kl_of(draws, truth) < 0.015
+
+
+def test_every_step_sees_other_rows_which_stand_for_all(x64):
+    algorithm, seen = approximation.network_version(2, 10, 1e-3).algorithm, []
+
+    def look(key, state, batch):
+        seen.append(batch)
+        return state, info
+
+    data = make_batch(approximation.X, approximation.targets(0))
+    state = algorithm.init(jax.random.key(0), 2)
+    _, info = algorithm.step(jax.random.key(0), state, data)
+    step = approximation.seeing(16, algorithm._replace(step=look)).step
+    for number in range(50):
+        step(jax.random.key(number), state, data)
+    assert {len(np.unique(batch.x)) for batch in seen} == {16}
+    assert {(float(batch.weight.sum()), float(batch.num_data)) for batch in seen} == {(16.0, 21.0)}
+    # 50 · 16/21 times on average, with a standard deviation of 3
+    times = np.unique(np.concatenate([batch.x for batch in seen]), return_counts=True)[1]
+    assert len(times) == 21
+    assert times.min() > 38 - 4 * 3
 
 
 @pytest.mark.parametrize("version", approximation.VERSIONS)
