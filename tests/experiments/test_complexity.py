@@ -12,9 +12,9 @@ pytestmark = pytest.mark.usefixtures("loose_dtypes")
 
 
 def normal_rows(monkeypatch):
-    """Rows of known posteriors: NUTS N(0, 1), function space N(0, 1), weight space N(0, .1²)."""
+    """Rows of known posteriors: NUTS N(0, 1), function space N(0, 1) or nearly so, weight space N(0, .1²)."""
     rng = np.random.default_rng(0)
-    spread = {"nuts": 1.0, "gp": 2.0, "f_svgd": 1.0, "w_svgd": 0.1}
+    spread = {"nuts": 1.0, "gp": 2.0, "f_svgd": 0.9, "f_gfsf": 1.0, "w_svgd": 0.1, "w_gfsf": 0.1}
 
     def posterior(method, width):
         facts = {"rhat": 1.0, "ess": 1.0} if method == "nuts" else {}
@@ -31,7 +31,7 @@ def normal_rows(monkeypatch):
 
 def test_every_width_is_measured_against_its_own_reference(monkeypatch):
     cells = complexity.cells("paper")
-    assert len(cells) == 3 * 5 * 4
+    assert len(cells) == 3 * 5 * 6
     assert {complexity.reference_of(cell).dataset for cell in cells} == {"5", "10", "20", "50", "100"}
     lines = complexity_view.table(normal_rows(monkeypatch))
     collapsed = next(line for line in lines if line["method"] == "w_svgd")
@@ -45,7 +45,7 @@ def test_figure_and_table_come_from_rows(monkeypatch, tmp_path):
     assert all(path.stat().st_size > 10_000 for path in save(complexity_view.figure(rows), tmp_path / "figure"))
     view = complexity_view.view(rows)
     assert len(view.lines) == len(rows)
-    assert {view.lines[number][1] for number in view.bold} == {"f-SVGD"}
+    assert {view.lines[number][1] for number in view.bold} == {"f-GFSF"}
 
 
 def test_unknown_names_are_told():

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float
+from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 
 from fpovi.batches import make_batch, take
@@ -89,6 +90,32 @@ def fourier_scales() -> Scales:
     return Scales(jnp.ones(1), jnp.asarray([BANDWIDTH**-2, 2.0]), jnp.asarray([10.0**2, 0.0]), jnp.asarray(NOISE))
 
 
+@jax.custom_jvp
+def cosine(x: Array) -> Array:
+    """The cosine of double precision, within 1e-13 for |x| < 100.
+
+    XLA asks the C library for one number at a time, which took nine tenths of a step; a polynomial is many at once.
+    """
+    turns = x / (2 * np.pi)
+    rest = turns - jnp.round(turns)
+    return jnp.polyval(jnp.asarray(_COSINE), rest**2, unroll=len(_COSINE))
+
+
+@cosine.defjvp
+def _minus_sine(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (tangent,) = primals, tangents
+    return cosine(x), cosine(x + np.pi / 2) * tangent
+
+
+def _coefficients() -> NDArray[np.float64]:
+    """Of a polynomial through cos(2π√u) for u up to 1/4, the highest power first."""
+    through = Chebyshev.interpolate(lambda u: np.cos(2 * np.pi * np.sqrt(u)), 12, [0, 0.25])
+    return np.asarray(through.convert(kind=Polynomial).coef[::-1], np.float64)
+
+
+_COSINE = _coefficients()
+
+
 class Version(NamedTuple):
     """An algorithm that is given all rows, and what its particles say at the test inputs."""
 
@@ -120,7 +147,7 @@ def exact_version(n: int, steps: int) -> Version:
 
 def network_version(n: int, steps: int, rate: float, batch_size: int | None = None) -> Version:
     """Networks, begun at draws from their own prior; the test inputs are always among those compared."""
-    network = mlp(SIZES, jnp.cos, fourier_scales())
+    network = mlp(SIZES, cosine, fourier_scales())
     algorithm = function_space(
         network,
         gaussian(NOISE),

@@ -66,7 +66,9 @@ LABELS = {
     "nuts": "NUTS, 50 draws",
     "gp": "exact GP, 50 draws",
     "w_svgd": "weight-space SVGD",
+    "w_gfsf": "weight-space GFSF",
     "f_svgd": "f-SVGD",
+    "f_gfsf": "f-GFSF",
 }
 
 
@@ -95,15 +97,15 @@ def reference_of(cell: Cell) -> Cell:
 
 def posterior(method: str, width: int) -> Method:
     """How a method finds its posterior at a width."""
-    weights = partial(in_weights, "svgd", rate=RATE)
-    functions = partial(in_functions, "svgd", partial(width_aware, jitter=jitter(width)))
-    methods: dict[str, Method] = {
-        "nuts": partial(nuts_posterior, **CHAINS[width]._asdict()),
-        "gp": gp_posterior,
-        "w_svgd": partial(particle_posterior, weights, STEPS),
-        "f_svgd": partial(particle_posterior, functions, STEPS, first=weights),
-    }
-    return methods[method]
+    if method == "nuts":
+        return partial(nuts_posterior, **CHAINS[width]._asdict())
+    if method == "gp":
+        return gp_posterior
+    space, flow = method.split("_")
+    if space == "w":
+        return partial(particle_posterior, partial(in_weights, flow, rate=RATE), STEPS)
+    functions = partial(in_functions, flow, partial(width_aware, jitter=jitter(width)))
+    return partial(particle_posterior, functions, STEPS, first=partial(in_weights, "svgd", rate=RATE))
 
 
 def jitter(width: int) -> float:

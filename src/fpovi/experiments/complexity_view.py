@@ -17,16 +17,20 @@ from fpovi.experiments.store import Row
 from fpovi.experiments.view import View, short
 from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, observations, outline
 
-SPACES = {
-    "w_svgd": ("weight space", WEIGHT_SPACE),
-    "f_svgd": ("function space", FUNCTION_SPACE),
+SHOWN = {  # method: what its panels are called, and its colour
+    "w_svgd": ("weights, SVGD", WEIGHT_SPACE),
+    "f_svgd": ("functions, SVGD", FUNCTION_SPACE),
+    "f_gfsf": ("functions, GFSF", FUNCTION_SPACE),
 }
 LINES: dict[str, dict[str, Any]] = {
     "w_svgd": {"color": WEIGHT_SPACE, "marker": "o"},
+    "w_gfsf": {"color": WEIGHT_SPACE, "marker": "D", "markersize": 4},
     "f_svgd": {"color": FUNCTION_SPACE, "marker": "o"},
+    "f_gfsf": {"color": FUNCTION_SPACE, "marker": "D", "markersize": 4},
     "gp": {"color": MUTED, "marker": "s", "markersize": 4},
     "nuts": {"color": TRUTH, "linestyle": "--"},
 }
+PARTICLES = [method for method in LABELS if method[:2] in ("w_", "f_")]
 REGIONS = ("data", "gap", "outside")
 
 
@@ -52,10 +56,10 @@ def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def view(rows: Sequence[Row]) -> View:
-    """W2 and spread ratios by width; the closer of the two spaces in bold."""
+    """W2 and spread ratios by width; of the particle methods the closest in bold."""
     records = table(rows)
-    spaces = {(line["width"], line["method"]): line["w2"] for line in records if line["method"] in SPACES}
-    best = {(w, m) for (w, m), d in spaces.items() if d == min(v for (width, _), v in spaces.items() if width == w)}
+    found = {(line["width"], line["method"]): line["w2"] for line in records if line["method"] in PARTICLES}
+    best = {(w, m) for (w, m), d in found.items() if d == min(v for (width, _), v in found.items() if width == w)}
     lines = [
         [
             str(line["width"]),
@@ -82,20 +86,21 @@ def view(rows: Sequence[Row]) -> View:
 
 
 def figure(rows: Sequence[Row]) -> Figure:
-    """The paper's Fig. 5, a column per width and a row per space; below, distance and spread over width."""
+    """The paper's Fig. 5, a column per width and a row per way; below, distance and spread over width."""
     seed = rows[0].cell.seed
     shown = {(int(row.cell.dataset), row.cell.method): row for row in rows if row.cell.seed == seed}
     widths = sorted({width for width, _ in shown})
     with mpl.rc_context(STYLE):
-        drawing = Figure(figsize=(2.7 * max(len(widths), 3), 8.4), layout="constrained")
-        above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=(1.75, 1))[:, 0]
-        axes = above.subplots(len(SPACES), len(widths), sharex=True, sharey="col", squeeze=False)
-        for line, method in zip(axes, SPACES, strict=True):
+        drawing = Figure(figsize=(2.7 * max(len(widths), 3), 10.4), layout="constrained")
+        above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=(2.4, 1))[:, 0]
+        axes = above.subplots(len(SHOWN), len(widths), sharex=True, sharey="col", squeeze=False)
+        for line, method in zip(axes, SHOWN, strict=True):
             for panel, width in zip(line, widths, strict=True):
                 if (width, method) in shown:
                     _panel(panel, shown[width, method], shown[width, "nuts"])
                 panel.set_title(f"width {width}")
-            line[0].set_ylabel(SPACES[method][0], color=SPACES[method][1], fontsize=11, fontweight="bold")
+            name, colour = SHOWN[method]
+            line[0].set_ylabel(name, color=colour, fontsize=11, fontweight="bold")
         _over_width(below.subplots(1, 2), rows)
     return drawing
 
@@ -103,7 +108,7 @@ def figure(rows: Sequence[Row]) -> Figure:
 def _panel(panel: Axes, row: Row, truth: Row) -> None:
     scaling = problem(row.cell.seed).y_scaling
     original = lambda values: np.asarray(values) * scaling.scale + scaling.shift  # noqa: E731
-    colour, metrics = SPACES[row.cell.method][1], row.metrics
+    colour, metrics = SHOWN[row.cell.method][1], row.metrics
     lower, upper = (original(edge) for edge in metrics["predictive"])
     panel.fill_between(ASKED, lower, upper, color=colour, alpha=0.13, linewidth=0)
     fan(panel, ASKED, original(metrics["mean"]), [original(edge) for edge in metrics["band"]], (), colour)
@@ -126,14 +131,10 @@ def _over_width(panels: NDArray[Any], rows: Sequence[Row]) -> None:
         lines = [line for line in records if line["method"] == method]
         widths = [line["width"] for line in lines]
         distance.plot(widths, [line["w2"] for line in lines], label=LABELS[method], **style)
-        if method in SPACES:
-            spread.plot(
-                widths, [line["spread_data"] for line in lines], label=f"{SPACES[method][0]}, on the data", **style
-            )
-            spread.plot(
-                widths, [line["spread_outside"] for line in lines],
-                label=f"{SPACES[method][0]}, outside", **{**style, "marker": "^", "linestyle": ":"},
-            )  # fmt: skip
+        if method in SHOWN:
+            on_data, outside = ([line[f"spread_{region}"] for line in lines] for region in ("data", "outside"))
+            spread.plot(widths, on_data, label=f"{LABELS[method]}, on the data", **style)
+            spread.plot(widths, outside, label=f"{LABELS[method]}, outside", **{**style, "linestyle": ":"})
     spread.axhline(1, color=INK, linewidth=0.8)
     widths = sorted({line["width"] for line in records})
     for panel, title in (
