@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of pages show the rows of the preset they name, and leave the rest of the page alone."""
+"""Tables and figures of pages show the rows of the preset they name; the rest of a page is left alone."""
+
+import re
+from pathlib import Path
 
 import pytest
 
 from fpovi.experiments.store import Cell, Row, Store
-from fpovi.pages import render, rows_of
+from fpovi.pages import draw, render, rows_of
 
 METRICS = {"rmse": 2.5, "nll": 2.4, "crps": 1.0, "coverage_95": 0.9}
 
@@ -32,3 +35,21 @@ def test_rows_are_those_of_the_command(results):
     assert len(rows_of("uci", "quick", results)) == 1
     assert rows_of("kernels", "paper", results) == rows_of("uci", "paper", results)
     assert rows_of("uci-deep", "paper", results) == []
+
+
+def test_a_page_gets_the_figures_it_shows(results, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("![chart](figures/uci-paper.png) and ![another's](figures/some-thing.png)")
+    assert draw(page, results) == [tmp_path / "figures" / "uci-paper.png"]
+    assert (tmp_path / "figures" / "uci-paper.png").stat().st_size > 5_000
+
+
+def test_every_figure_of_a_page_is_there():
+    root = Path(__file__).parents[1]
+    shown = [
+        (page, path)
+        for page in (root / "README.md", *sorted((root / "docs").glob("*.md")))
+        for path in re.findall(r"\]\(([^)]*\.png)\)", page.read_text())
+    ]
+    assert shown
+    assert [(page.name, path) for page, path in shown if not (page.parent / path).exists()] == []

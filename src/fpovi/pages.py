@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of README and docs, made from the rows in ``results/``: ``python -m fpovi.pages``."""
+"""The tables and figures of README and docs, made from the rows in ``results/``: ``python -m fpovi.pages``."""
 
 import re
 from collections.abc import Callable
@@ -10,11 +10,12 @@ from typing import NamedTuple
 from fpovi.bench import exchange, memory
 from fpovi.bench.settings import SWEEPS
 from fpovi.bench.summary import summary, sweep_summary
-from fpovi.experiments import approximation_view, complexity_view, defaults, synthetic_figure
+from fpovi.experiments import defaults, synthetic_figure
 from fpovi.experiments.grid import Options
 from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.store import Row, Store
 from fpovi.experiments.view import markdown
+from fpovi.plots import save_png
 
 
 class Table(NamedTuple):
@@ -36,8 +37,6 @@ def _memory(rows: list[Row]) -> str:
 TABLES = {
     "synthetic": Table("synthetic", synthetic_figure.by_draw),
     "synthetic-paper": Table("synthetic", synthetic_figure.of_paper),
-    "complexity": Table("complexity", lambda rows: markdown(complexity_view.view(rows))),
-    "approximation": Table("approximation", lambda rows: markdown(approximation_view.view(rows))),
     "defaults": Table("defaults", lambda rows: markdown(defaults.view(rows))),
     "bench": Table("bench", lambda rows: markdown(summary(rows))),
     "devices": Table("bench-devices", lambda rows: markdown(exchange.view(rows))),
@@ -45,6 +44,8 @@ TABLES = {
     "bench-memory": Table("bench-memory", _memory),
 }
 MARKER = re.compile(r"<!-- table: (?P<name>[\w-]+)(?: (?P<preset>\w+))? -->\n.*?<!-- end -->", re.DOTALL)
+
+PICTURE = re.compile(r"\]\((?P<path>[\w/-]*figures/(?P<name>[\w-]+)-(?P<preset>\w+)\.png)\)")
 
 
 def render(text: str, results: Path) -> str:
@@ -72,6 +73,19 @@ def rows_of(name: str, preset: str, results: Path) -> list[Row]:
     return [found[cell] for cell in cells if cell in found]
 
 
+def draw(page: Path, results: Path) -> list[Path]:
+    """Draw the figures of experiments that a page shows, each called ``figures/NAME-PRESET.png``; those written."""
+    written = []
+    for match in PICTURE.finditer(page.read_text()):
+        experiment = EXPERIMENTS.get(match["name"])
+        if experiment is None or experiment.figure is None:
+            continue
+        written.append(page.parent / match["path"])
+        save_png(experiment.figure(rows_of(match["name"], match["preset"], results)), written[-1])
+    return written
+
+
 if __name__ == "__main__":
     for page in (Path("README.md"), *sorted(Path("docs").glob("*.md"))):
         page.write_text(render(page.read_text(), Path("results")))
+        draw(page, Path("results"))

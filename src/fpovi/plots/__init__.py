@@ -3,7 +3,7 @@
 
 from fpovi.plots.calibration import coverage_curve, interval_fan, ood_histogram, pit_histogram, reliability_diagram
 from fpovi.plots.functions import fan, observations, outline, particle_curves
-from fpovi.plots.style import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE, save
+from fpovi.plots.style import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE, save, save_png
 from fpovi.plots.training import PANELS, training_history
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "pit_histogram",
     "reliability_diagram",
     "save",
+    "save_png",
     "training_history",
 ]

@@ -32,9 +32,15 @@ STYLE: Any = {  # rcParams
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write ``stem.png`` and ``stem.svg``."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+    save_png(figure, paths[0])
     with mpl.rc_context(STYLE):
-        figure.savefig(paths[0], dpi=160)
         figure.savefig(paths[1], metadata={"Date": None})
     return paths
+
+
+def save_png(figure: Figure, path: Path) -> None:
+    """Write the picture alone, its folder first if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(STYLE):
+        figure.savefig(path, dpi=160)
