@@ -84,6 +84,12 @@ def test_few_easy_splits_do_not_make_a_method_the_best():
     assert best_methods(better) == {"few", "all"}
 
 
+def test_five_splits_that_are_better_every_time_are_enough():
+    hard = [9.0, 8.0, 7.5, 8.5, 9.5, 1.0, 1.1, 0.9]
+    scores = {"five": splits([value - 1 for value in hard[:5]]), "all": splits(hard), "same": splits(hard[:5])}
+    assert best_methods(scores) == {"five"}
+
+
 def test_what_is_not_finite_is_never_best():
     assert best_methods({"lost": splits([math.nan, 0.0]), "found": splits([5.0, 6.0])}) == {"found"}
     assert best_methods({"lost": splits([math.inf])}) == set()
@@ -100,6 +106,7 @@ def test_coverage_should_reach_its_target():
         (Mean(2.5371, 0.1123, 20), {}, "2.54 ± 0.11"),
         (Mean(2.5371, 0.1123, 5), {"expected": 20}, "2.54 ± 0.11 (5)"),
         (Mean(0.000412, 0.0000031, 20), {}, "0.0004120 ± 0.0000031"),
+        (Mean(-1.24491, 0.0036, 20), {}, "-1.245 ± 0.004"),
         (Mean(1234.5, 31.0, 20), {}, "1234 ± 31"),
         (Mean(2.5371, math.nan, 1), {"expected": 3}, "2.54 (1)"),
         (Mean(0.25, 0.0, 3), {}, "0.25"),

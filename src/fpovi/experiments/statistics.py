@@ -15,6 +15,7 @@ from scipy import stats
 from fpovi.experiments.store import Row
 
 LEVEL = 0.05
+ENOUGH = 5  # splits, to be the best where others have more
 Split = tuple[str, int, int]  # which kind of splits, which of them, and the seed of the method
 Scores = Mapping[Split, float]
 
@@ -89,9 +90,10 @@ def collect(rows: Sequence[Row], metric: str) -> dict[str, dict[str, dict[Split,
 def best_methods(scores: Mapping[str, Scores], target: float | None = None, level: float = LEVEL) -> set[str]:
     """The best, and all that are not significantly worse, as the paper prints them in bold.
 
-    The best has the lowest mean (with a ``target``: the lowest mean distance from it) among the methods with most
-    splits, as few may be easy ones. Another is worse if its paired t-test against the best says so at ``level``. One
-    that is not finite everywhere, or shares fewer than two splits with the best, is never in bold beside it.
+    The best has the lowest mean (with a ``target``: the lowest mean distance from it). Where some have fewer splits,
+    which may be easy ones, each is compared with one that has most on those they share, and one with fewer than five
+    of these is never the best. Another is worse if its paired t-test against the best says so at ``level``. One that
+    is not finite everywhere, or shares fewer than two splits with the best, is never in bold beside it.
     """
     losses = {
         name: {split: value if target is None else abs(value - target) for split, value in found.items()}
@@ -100,9 +102,10 @@ def best_methods(scores: Mapping[str, Scores], target: float | None = None, leve
     }
     if not losses:
         return set()
-    most = max(map(len, losses.values()))
-    means = {name: float(np.mean(list(found.values()))) for name, found in losses.items() if len(found) == most}
-    best = min(means, key=lambda name: means[name])
+    longest = max(losses.values(), key=len)
+    to_longest = {name: paired_difference(found, longest) for name, found in losses.items()}
+    ahead = {name: d.value for name, d in to_longest.items() if d is not None and d.splits >= min(ENOUGH, len(longest))}
+    best = min(ahead, key=lambda name: ahead[name])
 
     def holds(name: str) -> bool:
         difference = paired_difference(losses[name], losses[best])
