@@ -23,7 +23,7 @@ def a_split(seed=0, rows=40):
     return Split(x[:-10], y[:-10], x[-10:], y[-10:])
 
 
-@pytest.mark.parametrize(("rows", "parts"), [(287, 4), (465, 2), (937, 1), (5010, 1)])
+@pytest.mark.parametrize(("rows", "parts"), [(287, 4), (465, 4), (937, 2), (5010, 1)])
 def test_folds_are_of_training_rows_and_held_out_once(rows, parts):
     split = a_split(rows=rows)
     found = uci_best.folds(0, split)
@@ -59,6 +59,8 @@ def test_the_way_that_predicts_held_out_rows_learns_from_all(monkeypatch):
     monkeypatch.setattr(uci_best, "MOST_TRIAL_STEPS", 5)
     found = uci_methods.METHODS["fpovi"](uci_methods.Task(0, split, (5,), 10, 4), lambda *_: None)
     assert found.way == "right"
+    assert found.stretch == pytest.approx(0.7)  # errors are half the noise, and that is as narrow as it gets
+    np.testing.assert_allclose(found.said.std, 0.7, rtol=1e-5)
     np.testing.assert_allclose(found.said.mean[:, 0], split.y_test + 0.5, rtol=1e-6)
     assert asked[-1] == ("right", 30, 12)
     assert {(rows, steps) for _, rows, steps in asked[:-1]} == {(26, 5)}  # 4 of 30 rows held out
@@ -66,14 +68,34 @@ def test_the_way_that_predicts_held_out_rows_learns_from_all(monkeypatch):
 
 @pytest.mark.parametrize(("off", "chosen"), [(1.05, "likely"), (1.2, "close")])
 def test_a_way_far_off_is_not_taken_however_likely(off, chosen, monkeypatch):
-    """Of two with one noise each, the other's is too small for its errors."""
-    fixed_ways(monkeypatch, close=(1.0, 0.3), likely=(off, 1.0))
-    assert uci_best.choose(0, (5,), a_split(), PLAN) == chosen
+    """Of two with one noise each, the other's is far too small for its errors."""
+    fixed_ways(monkeypatch, close=(1.0, 0.1), likely=(off, 1.0))
+    assert uci_best.choose(0, (5,), a_split(), PLAN).way == chosen
 
 
-def test_the_rate_is_the_papers_and_falls_in_the_end():
+def test_a_way_that_knows_its_noise_is_not_stretched(monkeypatch):
+    fixed_ways(monkeypatch, evidence=(0.5, 1.0), other=(0.54, 10.0))
+    assert uci_best.choose(0, (5,), a_split(), PLAN) == ("evidence", 1.0)
+
+
+@pytest.mark.parametrize("right", [0.8, 1.0, 2.0])
+def test_answers_are_stretched_as_far_as_held_out_rows_want(right):
+    """Rows drawn from noise that is ``right`` times what the answers say, in two folds."""
+    rng = np.random.default_rng(0)
+    f = jnp.zeros((3, 2000, 1), jnp.float32)
+    said = [
+        (Predictive(gaussian(1.0), f, (), jnp.zeros(()), jnp.ones(())), right * rng.normal(size=2000)) for _ in range(2)
+    ]
+    found = uci_best.judge(said, uci_best.STRETCHES.tolist())
+    # factors are 6 % apart; 4,000 rows know a standard deviation to 1 %
+    assert found.stretch == pytest.approx(right, rel=0.05)
+    assert found.nll == pytest.approx(0.5 * np.log(2 * np.pi * np.e * right**2), abs=0.03)
+    assert found.rmse == pytest.approx(right, rel=0.04)
+
+
+def test_the_rate_falls_in_the_end():
     rates = [float(uci_best.rate_at(jnp.asarray(1000.0), jnp.asarray(count))) for count in (0, 700, 850, 1000)]
-    np.testing.assert_allclose(rates, [0.004, 0.004, 0.00204, 0.00008], rtol=1e-4)  # halfway (1 + .02)/2 of it
+    np.testing.assert_allclose(rates, [0.01, 0.01, 0.0051, 0.0002], rtol=1e-4)  # halfway (1 + .02)/2 of it
 
 
 @pytest.mark.parametrize(

@@ -85,4 +85,5 @@ def run_cell(cell: Cell, watch: Watch = lambda done, total, score: None) -> dict
     task = load_task(cell)
     answer = lookup(METHODS, cell.method, "method")(task, watch)
     found = evaluate(answer.said, task.split.y_test)
-    return {name: float(found[name]) for name in SCORES} | ({"way": answer.way} if answer.way else {})
+    chosen = {"way": answer.way, "stretch": answer.stretch} if answer.way else {}
+    return {name: float(found[name]) for name in SCORES} | chosen

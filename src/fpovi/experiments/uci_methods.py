@@ -52,10 +52,11 @@ class Task(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a method says of the test rows, and by which of its ways to learn, where it has several."""
+    """What a method says of the test rows; where it has several ways to learn, by which and how far stretched."""
 
     said: Predictive
     way: str = ""
+    stretch: float = 1.0
 
 
 Method = Callable[[Task, Watch], Answer]
@@ -102,8 +103,9 @@ def gaussian_process(task: Task, watch: Watch) -> Predictive:
 
 
 def _best(task: Task, watch: Watch) -> Answer:
-    way = uci_best.choose(task.seed, task.hidden, task.split, task.plan)
-    return Answer(uci_best.answer(way, task.seed, task.hidden, task.split, task.plan), way)
+    choice = uci_best.choose(task.seed, task.hidden, task.split, task.plan)
+    said = uci_best.answer(choice, task.seed, task.hidden, task.split, task.plan)
+    return Answer(said, choice.way, choice.stretch)
 
 
 def _only(answer: Callable[[Task, Watch], Predictive], task: Task, watch: Watch) -> Answer:
