@@ -14,10 +14,12 @@ METRICS = {"rmse": 2.5, "nll": 2.4, "crps": 1.0, "coverage_95": 0.9}
 
 @pytest.fixture
 def results(tmp_path):
-    """Two splits of the preset paper, one of quick, one with another seed."""
+    """Two splits of the preset paper, one of quick, one with another seed, one drawn at random."""
     store = Store(tmp_path / "uci.jsonl")
     for split, preset, seed in ((1, "paper", 0), (0, "paper", 0), (0, "quick", 0), (0, "paper", 5)):
         store.append(Row(Cell("uci", "f-svgd", "boston", split, seed, preset), METRICS, 1.0, {}))
+    drawn = Cell("uci", "f-svgd", "boston", 0, 0, "paper", "random")
+    store.append(Row(drawn, {**METRICS, "rmse": 9.75}, 1.0, {}))
     return tmp_path
 
 
@@ -28,6 +30,13 @@ def test_a_page_gets_the_table_of_a_preset(results):
     assert made.endswith("| 1 |\n<!-- end -->\nafter\n")
     assert "2.54 ± 0.11" in made
     assert render(made, results) == made
+
+
+def test_a_page_may_show_random_splits(results):
+    made = render("<!-- table: uci paper random -->\n<!-- end -->", results)
+    assert made.startswith("<!-- table: uci paper random -->\n| set |")
+    assert "9.75" in made
+    assert "9.75" not in render("<!-- table: uci paper -->\n<!-- end -->", results)
 
 
 def test_rows_are_those_of_the_command(results):

@@ -17,6 +17,8 @@ from fpovi.experiments.store import Row, Store
 from fpovi.experiments.view import markdown
 from fpovi.plots import save_png
 
+STANDARD = Options._field_defaults["draw"]
+
 
 class Table(NamedTuple):
     """Markdown of all rows in a file."""
@@ -43,7 +45,9 @@ TABLES = {
     **{f"bench-{axis}": Table("bench", partial(_sweep, axis)) for axis in SWEEPS},
     "bench-memory": Table("bench-memory", _memory),
 }
-MARKER = re.compile(r"<!-- table: (?P<name>[\w-]+)(?: (?P<preset>\w+))? -->\n.*?<!-- end -->", re.DOTALL)
+MARKER = re.compile(
+    r"(?P<head><!-- table: (?P<name>[\w-]+)(?: (?P<preset>\w+)(?: (?P<draw>\w+))?)? -->)\n.*?<!-- end -->", re.DOTALL
+)
 
 PICTURE = re.compile(r"\]\((?P<path>[\w/-]*figures/(?P<name>[\w-]+)-(?P<preset>\w+)\.png)\)")
 
@@ -52,23 +56,24 @@ def render(text: str, results: Path) -> str:
     """``text`` with what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` made anew.
 
     NAME is one of :data:`TABLES`; ``<!-- table: NAME PRESET -->`` is what ``fpovi reproduce NAME --preset PRESET``
-    shows, of the rows there are.
+    shows, of the rows there are, and ``<!-- table: NAME PRESET DRAW -->`` the same with ``--draw DRAW``.
     """
 
     def fill(match: re.Match[str]) -> str:
-        name, preset = match["name"], match["preset"]
-        if preset is not None:
-            made = markdown(EXPERIMENTS[name].view(rows_of(name, preset, results)))
-            return f"<!-- table: {name} {preset} -->\n{made}\n<!-- end -->"
-        table = TABLES[name]
-        return f"<!-- table: {name} -->\n{table.make(Store(results / f'{table.file}.jsonl').rows())}\n<!-- end -->"
+        name, preset, draw = match["name"], match["preset"], match["draw"] or STANDARD
+        if preset is None:
+            table = TABLES[name]
+            made = table.make(Store(results / f"{table.file}.jsonl").rows())
+        else:
+            made = markdown(EXPERIMENTS[name].view(rows_of(name, preset, results, draw)))
+        return f"{match['head']}\n{made}\n<!-- end -->"
 
     return MARKER.sub(fill, text)
 
 
-def rows_of(name: str, preset: str, results: Path) -> list[Row]:
+def rows_of(name: str, preset: str, results: Path, draw: str = STANDARD) -> list[Row]:
     """The finished cells of an experiment's preset, in their order."""
-    cells = EXPERIMENTS[name].cells(Options(preset))
+    cells = EXPERIMENTS[name].cells(Options(preset, draw=draw))
     found = {row.cell: row for row in Store(results / f"{cells[0].experiment}.jsonl").rows()}
     return [found[cell] for cell in cells if cell in found]
 

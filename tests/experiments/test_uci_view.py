@@ -143,3 +143,11 @@ def test_the_ways_that_were_taken_are_counted():
     for row, way in zip(ours, ("evidence", "gaussian", "evidence"), strict=True):
         row.metrics["way"] = way
     assert EXPERIMENTS["uci"].view([*ours, *ROWS[3:6]]).notes[-1] == "ways taken: boston evidence 2, gaussian 1"
+
+
+def test_a_rival_far_off_is_an_arrow_with_its_number():
+    """One dot a hundred away would make all others one dot."""
+    given = [*rows("f-svgd", [2.4, 2.5, 2.6]), *rows("w-svgd", [2.6, 2.7, 2.8]), *rows("gp", [101.0, 102.0, 103.0])]
+    panel = EXPERIMENTS["uci"].figure(given).axes[1]
+    assert panel.get_xlim()[1] < 4
+    assert [text.get_text() for text in panel.texts] == ["102"]

@@ -191,14 +191,46 @@ def figure(setup: Setup, rows: Sequence[Row]) -> Figure:
 
 
 def _draw(panel: Axes, records: Sequence[Record], methods: Sequence[str]) -> None:
+    low, high = _limits(records)
+    panel.set_xlim(low, high)
     for record in records:
         place = methods.index(record["method"])
         colour = COLOURS.get(record["method"][:2], MUTED)
         if "mean" in record:
             ours = from_record(record)
-            panel.errorbar(ours.value, place, xerr=ours.error if ours.splits > 1 else None, fmt="o", color=colour)
+            if low <= ours.value <= high:
+                panel.errorbar(ours.value, place, xerr=ours.error if ours.splits > 1 else None, fmt="o", color=colour)
+            else:
+                _beyond(panel, ours.value, place, colour)
         if theirs := record.get("published"):
             hollow: dict[str, Any] = {"fmt": "o", "color": colour, "mfc": "white", "alpha": 0.6}
             below = 0.3 if "mean" in record else 0.0
             panel.errorbar(theirs["mean"], place + below, xerr=theirs["standard_error"], **hollow)
     panel.grid(axis="x", color=MUTED, alpha=0.2)
+
+
+def _limits(records: Sequence[Record]) -> tuple[float, float]:
+    """Room for all particle methods and what is published; others may be far off, and would make these one dot."""
+    spans = []
+    for record in records:
+        if record["method"][:2] in COLOURS or record["method"] in CITED:
+            ours = [from_record(record)] if "mean" in record else []
+            theirs = [from_record({**record["published"], "splits": 2})] if "published" in record else []
+            spans += [(m.value, m.error if m.splits > 1 else 0.0) for m in (*ours, *theirs)]
+    if not spans:
+        spans = [(record["mean"], record["standard_error"] or 0.0) for record in records]
+    low, high = min(value - error for value, error in spans), max(value + error for value, error in spans)
+    room = (high - low) or abs(high) or 1.0
+    return low - 0.3 * room, high + 0.6 * room
+
+
+def _beyond(panel: Axes, value: float, place: int, colour: str) -> None:
+    """An arrow at the edge, and the number."""
+    low, high = panel.get_xlim()
+    right = value > high
+    at, inwards = (high, -1) if right else (low, 1)
+    panel.plot(at, place, marker=">" if right else "<", color=colour, clip_on=False)
+    panel.text(
+        at + inwards * 0.06 * (high - low), place, f"{value:.3g}",
+        ha="right" if right else "left", va="center", color=colour, fontsize=8,
+    )  # fmt: skip
