@@ -14,6 +14,7 @@ from fpovi.experiments import defaults, synthetic_figure
 from fpovi.experiments.grid import Options
 from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.store import Row, Store
+from fpovi.experiments.uci_view import best_beside_paper
 from fpovi.experiments.view import markdown
 from fpovi.plots import save_png
 
@@ -39,6 +40,7 @@ def _memory(rows: list[Row]) -> str:
 TABLES = {
     "synthetic": Table("synthetic", synthetic_figure.by_draw),
     "synthetic-paper": Table("synthetic", synthetic_figure.of_paper),
+    "uci-best": Table("uci", lambda rows: markdown(best_beside_paper(rows))),
     "defaults": Table("defaults", lambda rows: markdown(defaults.view(rows))),
     "bench": Table("bench", lambda rows: markdown(summary(rows))),
     "devices": Table("bench-devices", lambda rows: markdown(exchange.view(rows))),

@@ -10,6 +10,7 @@ from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.statistics import Mean
 from fpovi.experiments.store import Cell, Row
 from fpovi.experiments.uci_setups import LABELS, SETUPS
+from fpovi.experiments.uci_view import best_beside_paper
 from fpovi.experiments.view import markdown
 from fpovi.plots import save
 
@@ -151,3 +152,12 @@ def test_a_rival_far_off_is_an_arrow_with_its_number():
     panel = EXPERIMENTS["uci"].figure(given).axes[1]
     assert panel.get_xlim()[1] < 4
     assert [text.get_text() for text in panel.texts] == ["102"]
+
+
+def test_the_best_stands_beside_the_paper_on_splits_that_both_have():
+    """Two of three splits are shared; rows of other presets, methods and draws are left out."""
+    ours = rows("fpovi", [2.0, 2.6], preset="best")
+    others = [*rows("fpovi", [9.0], "yacht", preset="quick"), *rows("gp", [1.0, 1.0])]
+    (line,) = best_beside_paper([*ours, *rows("f-svgd", [2.4, 2.5, 9.9]), *others]).lines
+    assert line[0] == "boston"
+    assert line[3:7] == ["2.450 ± 0.050", "2.30 ± 0.30", "-0.15 ± 0.25", "1 of 2"]

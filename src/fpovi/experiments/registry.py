@@ -19,6 +19,7 @@ from fpovi.experiments import (
     synthetic,
     synthetic_figure,
     uci,
+    uci_figure,
     uci_view,
 )
 from fpovi.experiments.grid import Options
@@ -69,7 +70,7 @@ def _uci(setup: Setup) -> Experiment:
         run=lambda cell, store, watch: uci.run_cell(cell, watch),
         label=_of_split(LABELS),
         view=partial(uci_view.view, setup),
-        figure=partial(uci_view.figure, setup),
+        figure=partial(uci_figure.figure, setup),
         length=uci.length,
     )
 
