@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fpovi.experiments.store import Cell, Row, Store
-from fpovi.pages import draw, render, rows_of
+from fpovi.pages import draw_figures, render, rows_of
 
 METRICS = {"rmse": 2.5, "nll": 2.4, "crps": 1.0, "coverage_95": 0.9}
 
@@ -49,8 +49,11 @@ def test_rows_are_those_of_the_command(results):
 def test_a_page_gets_the_figures_it_shows(results, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("![chart](figures/uci-paper.png) and ![another's](figures/some-thing.png)")
-    assert draw(page, results) == [tmp_path / "figures" / "uci-paper.png"]
+    assert draw_figures(page, results) == [tmp_path / "figures" / "uci-paper.png"]
     assert (tmp_path / "figures" / "uci-paper.png").stat().st_size > 5_000
+    page.write_text("![chart](figures/uci-best.png)")
+    with pytest.raises(ValueError, match="no rows of that preset"):
+        draw_figures(page, results / "nowhere")
 
 
 def test_every_figure_of_a_page_is_there():

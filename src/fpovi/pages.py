@@ -18,7 +18,7 @@ from fpovi.experiments.uci_view import best_beside_paper
 from fpovi.experiments.view import markdown
 from fpovi.plots import save_png
 
-STANDARD = Options._field_defaults["draw"]
+STANDARD = Options().draw
 
 
 class Table(NamedTuple):
@@ -80,19 +80,22 @@ def rows_of(name: str, preset: str, results: Path, draw: str = STANDARD) -> list
     return [found[cell] for cell in cells if cell in found]
 
 
-def draw(page: Path, results: Path) -> list[Path]:
+def draw_figures(page: Path, results: Path) -> list[Path]:
     """Draw the figures of experiments that a page shows, each called ``figures/NAME-PRESET.png``; those written."""
     written = []
     for match in PICTURE.finditer(page.read_text()):
         experiment = EXPERIMENTS.get(match["name"])
         if experiment is None or experiment.figure is None:
             continue
+        rows = rows_of(match["name"], match["preset"], results)
+        if not rows:
+            raise ValueError(f"{page} shows {match['path']}, but {results} has no rows of that preset")
         written.append(page.parent / match["path"])
-        save_png(experiment.figure(rows_of(match["name"], match["preset"], results)), written[-1])
+        save_png(experiment.figure(rows), written[-1])
     return written
 
 
 if __name__ == "__main__":
     for page in (Path("README.md"), *sorted(Path("docs").glob("*.md"))):
         page.write_text(render(page.read_text(), Path("results")))
-        draw(page, Path("results"))
+        draw_figures(page, Path("results"))

@@ -90,6 +90,21 @@ def test_five_splits_that_are_better_every_time_are_enough():
     assert best_methods(scores) == {"five"}
 
 
+def test_one_that_is_beaten_on_shared_splits_is_not_best_however_few_it_has():
+    """Hard splits come first: the middle one looks best beside ``base`` on its own five, and loses on all of them."""
+    scores = {
+        "base": splits([5.0] * 20),
+        "long": splits([4.0] * 5 + [5.1] * 15),
+        "short": splits([4.5, 4.51, 4.52, 4.53, 4.54]),
+    }
+    assert "short" not in best_methods(scores)
+    assert "long" in best_methods(scores)
+
+
+def test_one_without_a_rival_is_not_best():
+    assert best_methods({"alone": splits([1.0, 2.0, 3.0])}) == set()
+
+
 def test_what_is_not_finite_is_never_best():
     assert best_methods({"lost": splits([math.nan, 0.0]), "found": splits([5.0, 6.0])}) == {"found"}
     assert best_methods({"lost": splits([math.inf])}) == set()
@@ -107,6 +122,9 @@ def test_coverage_should_reach_its_target():
         (Mean(2.5371, 0.1123, 5), {"expected": 20}, "2.54 ± 0.11 (5)"),
         (Mean(0.000412, 0.0000031, 20), {}, "0.0004120 ± 0.0000031"),
         (Mean(-1.24491, 0.0036, 20), {}, "-1.245 ± 0.004"),
+        (Mean(-3.35801, 0.00029, 20), {}, "-3.3580 ± 0.0003"),
+        (Mean(12345.6, 0.31, 20), {}, "12345.6 ± 0.3"),
+        (Mean(5.2, 31.0, 20), {}, "5 ± 31"),
         (Mean(1234.5, 31.0, 20), {}, "1234 ± 31"),
         (Mean(2.5371, math.nan, 1), {"expected": 3}, "2.54 (1)"),
         (Mean(0.25, 0.0, 3), {}, "0.25"),
@@ -134,7 +152,7 @@ def test_a_table_of_methods():
     assert view.lines == [
         ["yacht", "NLL", "**2.50 ± 0.65**", "3.00 ± 0.63", "**2.05 ± 0.45 (2)**"],  # two splits prove little
         ["", "less f-SVGD", "", "+0.500 ± 0.041", "+0.550 ± 0.050 (2)"],
-        ["boston", "NLL", "**0.550 ± 0.050**", "", ""],
+        ["boston", "NLL", "0.550 ± 0.050", "", ""],
         ["", "less f-SVGD", "", "", ""],
     ]
     theirs = next(record for record in view.records if record["method"] == "theirs")

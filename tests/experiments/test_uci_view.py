@@ -2,6 +2,7 @@
 """The table and figure of ``uci`` from made-up rows, and the paper's numbers beside them."""
 
 import json
+import math
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_a_line_per_set_and_method():
     assert gp[4] == "**2.100 ± 0.058**"
     assert gp[3] == gp[5] == ""
     assert gp[8] == "-0.433 ± 0.033"  # −.4, −.4, −.5
-    assert weights[4].endswith("(2)")
+    assert weights[4] == "**3.150 ± 0.050 (2)**"  # two shared splits prove nothing
     assert energy[3] == ""
     assert [line[-1] for line in view.lines] == ["2", "2", "2", "1"]
     assert len(markdown(view).splitlines()) == 2 + 4
@@ -143,21 +144,35 @@ def test_the_ways_that_were_taken_are_counted():
     ours = rows("fpovi", [1.0, 1.1, 1.2], preset="best")
     for row, way in zip(ours, ("evidence", "gaussian", "evidence"), strict=True):
         row.metrics["way"] = way
-    assert EXPERIMENTS["uci"].view([*ours, *ROWS[3:6]]).notes[-1] == "ways taken: boston evidence 2, gaussian 1"
+        row.metrics["stretch"] = 1.5 if way == "gaussian" else 1.0
+    notes = EXPERIMENTS["uci"].view([*ours, *ROWS[3:6]]).notes
+    assert notes[-2:] == ("ways taken: boston evidence 2, gaussian 1", "answers stretched by 1.00 to 1.50")
 
 
-def test_a_rival_far_off_is_an_arrow_with_its_number():
+@pytest.mark.parametrize("far", [102.0, -102.0])
+def test_a_rival_far_off_is_an_arrow_with_its_number(far):
     """One dot a hundred away would make all others one dot."""
-    given = [*rows("f-svgd", [2.4, 2.5, 2.6]), *rows("w-svgd", [2.6, 2.7, 2.8]), *rows("gp", [101.0, 102.0, 103.0])]
+    given = [*rows("f-svgd", [2.4, 2.5, 2.6]), *rows("w-svgd", [2.6, 2.7, 2.8]), *rows("gp", [far - 1, far, far + 1])]
     panel = EXPERIMENTS["uci"].figure(given).axes[1]
-    assert panel.get_xlim()[1] < 4
-    assert [text.get_text() for text in panel.texts] == ["102"]
+    assert 1 < panel.get_xlim()[0] < panel.get_xlim()[1] < 4
+    assert [text.get_text() for text in panel.texts] == [f"{far:.0f}"]
+
+
+def test_rivals_alone_and_what_is_not_finite_can_be_drawn():
+    given = [*rows("gp", [1.0, 2.0], "energy"), *rows("ensemble", [math.inf, 3.0], "energy")]
+    panel = EXPERIMENTS["uci"].figure(given).axes[1]
+    assert panel.get_xlim()[0] < 1.5 < panel.get_xlim()[1]
 
 
 def test_the_best_stands_beside_the_paper_on_splits_that_both_have():
     """Two of three splits are shared; rows of other presets, methods and draws are left out."""
     ours = rows("fpovi", [2.0, 2.6], preset="best")
+    for row in ours:
+        row.metrics["rmse"] -= 1.0
+        row.metrics["coverage_95"] = 0.95
     others = [*rows("fpovi", [9.0], "yacht", preset="quick"), *rows("gp", [1.0, 1.0])]
-    (line,) = best_beside_paper([*ours, *rows("f-svgd", [2.4, 2.5, 9.9]), *others]).lines
-    assert line[0] == "boston"
-    assert line[3:7] == ["2.450 ± 0.050", "2.30 ± 0.30", "-0.15 ± 0.25", "1 of 2"]
+    alone = rows("fpovi", [1.0], "energy", preset="best")
+    (line,) = best_beside_paper([*ours, *alone, *rows("f-svgd", [2.4, 2.5, 9.9]), *others]).lines
+    assert line == [
+        "boston", "2.650 ± 0.050", "1.650 ± 0.050", "2.450 ± 0.050", "2.30 ± 0.30", "-0.15 ± 0.25", "1 of 2", "0.95",
+    ]  # fmt: skip

@@ -98,9 +98,9 @@ def view(rows: Sequence[Row]) -> View:
             "B",
             "P × D",
             "gathered",
-            "formula",
+            "by formula",
             "summed",
-            "formula",
+            "summed by formula",
             "difference",
             "held",
             "besides",
@@ -108,6 +108,7 @@ def view(rows: Sequence[Row]) -> View:
         lines=[_line(row.metrics) for row in rows],
         notes=(f"made by `{rows[0].metrics['command']}`",),
         records=[row.metrics for row in rows],
+        keys=4,
     )
 
 

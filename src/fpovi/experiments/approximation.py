@@ -164,7 +164,7 @@ def network_version(n: int, steps: int, rate: float, batch_size: int | None = No
 def seeing(size: int, algorithm: Algorithm) -> Algorithm:
     """The algorithm with another ``size`` of the rows in every step.
 
-    Epochs would not do here: 16 of 21 rows leave 5, whose step would stand for all 21 with a third of their number.
+    Epochs would not do here: of 21 rows 16 leave 5, and every second step would see no more than these.
     """
 
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:

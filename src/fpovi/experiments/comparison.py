@@ -83,7 +83,7 @@ def compare(
         explanation=(
             *explanation,
             "mean ± standard error over splits, (n) where there are fewer; lower is better, coverage should be .95; "
-            "bold: not significantly worse than the best (paired t-test, p < .05)",
+            "bold: none is significantly better on the splits they share (paired t-test, p < .05)",
         ),
         columns=("set", "score", *(labels[name] for name in methods)),
         lines=lines,

@@ -62,6 +62,7 @@ class Preset(NamedTuple):
 
 
 PRESETS = {"quick": Preset((10, 50), (3,)), "paper": Preset(tuple(CHAINS), (3, 0, 1))}
+FLOWS = ("svgd", "gfsf")
 LABELS = {
     "nuts": "NUTS, 50 draws",
     "gp": "exact GP, 50 draws",
@@ -97,15 +98,15 @@ def reference_of(cell: Cell) -> Cell:
 
 def posterior(method: str, width: int) -> Method:
     """How a method finds its posterior at a width."""
-    if method == "nuts":
-        return partial(nuts_posterior, **CHAINS[width]._asdict())
-    if method == "gp":
-        return gp_posterior
-    space, flow = method.split("_")
-    if space == "w":
-        return partial(particle_posterior, partial(in_weights, flow, rate=RATE), STEPS)
-    functions = partial(in_functions, flow, partial(width_aware, jitter=jitter(width)))
-    return partial(particle_posterior, functions, STEPS, first=partial(in_weights, "svgd", rate=RATE))
+    weights = lambda flow: partial(in_weights, flow, rate=RATE)  # noqa: E731
+    functions = lambda flow: partial(in_functions, flow, partial(width_aware, jitter=jitter(width)))  # noqa: E731
+    methods: dict[str, Method] = {
+        "nuts": partial(nuts_posterior, **CHAINS[width]._asdict()),
+        "gp": gp_posterior,
+        **{f"w_{flow}": partial(particle_posterior, weights(flow), STEPS) for flow in FLOWS},
+        **{f"f_{flow}": partial(particle_posterior, functions(flow), STEPS, first=weights("svgd")) for flow in FLOWS},
+    }
+    return methods[method]
 
 
 def jitter(width: int) -> float:

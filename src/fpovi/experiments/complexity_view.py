@@ -86,7 +86,7 @@ def view(rows: Sequence[Row]) -> View:
 
 
 def figure(rows: Sequence[Row]) -> Figure:
-    """The paper's Fig. 5, a column per width and a row per way; below, distance and spread over width."""
+    """The paper's Fig. 5, a column per width and a row per way of three; below, distance and spread over width."""
     seed = rows[0].cell.seed
     shown = {(int(row.cell.dataset), row.cell.method): row for row in rows if row.cell.seed == seed}
     widths = sorted({width for width, _ in shown})

@@ -15,7 +15,7 @@ from scipy import stats
 from fpovi.experiments.store import Row
 
 LEVEL = 0.05
-ENOUGH = 5  # splits, to be the best where others have more
+ENOUGH_SPLITS = 5  # to be called better, where there are as many
 Split = tuple[str, int, int]  # which kind of splits, which of them, and the seed of the method
 Scores = Mapping[Split, float]
 
@@ -38,13 +38,15 @@ def mean_of(values: Sequence[float]) -> Mean:
     """
     if len(values) == 0:
         raise ValueError("values is empty, but at least one is needed")
-    error = float(stats.sem(values)) if len(values) > 1 else math.nan
+    error = float(stats.sem(values)) if len(values) > 1 and np.isfinite(values).all() else math.nan
     return Mean(float(np.mean(values)), error, len(values))
 
 
 def as_record(mean: Mean) -> dict[str, Any]:
     """For JSON, which has no NaN."""
-    return {"mean": mean.value, "standard_error": mean.error if mean.splits > 1 else None, "splits": mean.splits}
+    return {
+        "mean": mean.value, "standard_error": mean.error if math.isfinite(mean.error) else None, "splits": mean.splits,
+    }  # fmt: skip
 
 
 def from_record(record: Mapping[str, Any]) -> Mean:
@@ -88,36 +90,35 @@ def collect(rows: Sequence[Row], metric: str) -> dict[str, dict[str, dict[Split,
 
 
 def best_methods(scores: Mapping[str, Scores], target: float | None = None, level: float = LEVEL) -> set[str]:
-    """The best, and all that are not significantly worse, as the paper prints them in bold.
+    """Those than which none is significantly better, as the paper prints them in bold.
 
-    The best has the lowest mean (with a ``target``: the lowest mean distance from it). Where some have fewer splits,
-    which may be easy ones, each is compared with one that has most on those they share, and one with fewer than five
-    of these is never the best. Another is worse if its paired t-test against the best says so at ``level``. One that
-    is not finite everywhere, or shares fewer than two splits with the best, is never in bold beside it.
+    One is better than another if it is lower (with a ``target``: nearer to it) on the splits that both have and their
+    paired t-test says so at ``level``; where some have five splits or more, fewer shared ones say nothing. Of single
+    splits the lowest is the best. A method that is not finite everywhere, or has one split where others have more, is
+    never among the best, and one without a rival is not either.
     """
     losses = {
         name: {split: value if target is None else abs(value - target) for split, value in found.items()}
         for name, found in scores.items()
         if found and all(map(math.isfinite, found.values()))
     }
-    if not losses:
+    if sum(map(bool, scores.values())) < 2 or not losses:
         return set()
-    longest = max(losses.values(), key=len)
-    to_longest = {name: paired_difference(found, longest) for name, found in losses.items()}
-    ahead = {name: d.value for name, d in to_longest.items() if d is not None and d.splits >= min(ENOUGH, len(longest))}
-    best = min(ahead, key=lambda name: ahead[name])
+    most = max(map(len, losses.values()))
+    if most == 1:
+        return {min(losses, key=lambda name: sum(losses[name].values()))}
 
-    def holds(name: str) -> bool:
-        difference = paired_difference(losses[name], losses[best])
-        if difference is None or difference.splits < 2:
+    def beats(other: str, name: str) -> bool:
+        difference = paired_difference(losses[other], losses[name])
+        if difference is None or difference.splits < min(ENOUGH_SPLITS, most):
             return False
-        return difference.value <= 0 or p_value(difference) >= level
+        return difference.value < 0 and p_value(difference) < level
 
-    return {best} | {name for name in losses if holds(name)}
+    return {name for name in losses if len(losses[name]) > 1 and not any(beats(other, name) for other in losses)}
 
 
 def plus_minus(mean: Mean, expected: int | None = None, signed: bool = False) -> str:
-    """As text, with the error to two digits or the value to four; with how many splits where fewer than ``expected``.
+    """As text, the error to two digits, or one if the value has four; with how many splits if fewer than ``expected``.
 
     >>> plus_minus(Mean(2.5371, 0.1123, 20))
     '2.54 ± 0.11'
@@ -132,7 +133,8 @@ def plus_minus(mean: Mean, expected: int | None = None, signed: bool = False) ->
     few = f" ({mean.splits})" if expected is not None and mean.splits < expected else ""
     if not math.isfinite(mean.error) or mean.error <= 1e-9 * abs(mean.value):  # rounding is no error
         return f"{mean.value:{sign}.3g}{few}"
-    digits = min(max(1 - math.floor(math.log10(mean.error)), 0), _four_digits(mean.value))
+    one, two = (max(digit - math.floor(math.log10(mean.error)), 0) for digit in (0, 1))
+    digits = min(max(one, _four_digits(mean.value)), two, 8)
     return f"{mean.value:{sign}.{digits}f} ± {mean.error:.{digits}f}{few}"
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from fpovi.experiments.comparison import SCORES, compare
 from fpovi.experiments.published import Published, errors_apart
-from fpovi.experiments.statistics import collect, from_record, mean_of, paired_difference, plus_minus
+from fpovi.experiments.statistics import Scores, collect, from_record, mean_of, paired_difference, plus_minus
 from fpovi.experiments.store import Row
 from fpovi.experiments.uci_setups import CITED, LABELS, WHOLE, Preset, Setup
 from fpovi.experiments.view import View
 
-REFERENCE, STANDARD = "f-svgd", "standard"
+REFERENCE = "f-svgd"
 COLUMNS = (
     "set", "method", "RMSE", "published RMSE", "NLL", "published NLL", "CRPS", "95 % coverage", "NLL less f-SVGD", "s",
 )  # fmt: skip
@@ -42,28 +42,27 @@ def view(setup: Setup, rows: Sequence[Row]) -> View:
 
 def best_beside_paper(rows: Sequence[Row]) -> View:
     """``fpovi`` of the preset ``best`` beside the paper's f-SVGD, a line per set, on the splits that both have."""
-    by_method = {
-        method: [row for row in rows if (row.cell.method, row.cell.preset, row.cell.draw) == (method, preset, STANDARD)]
-        for method, preset in (("fpovi", "best"), (REFERENCE, WHOLE))
-    }
-    scores = {method: {metric: collect(some, metric) for metric in SCORES} for method, some in by_method.items()}
+
+    def of(method: str, preset: str) -> dict[str, dict[str, Scores]]:
+        own = [row for row in rows if (row.cell.method, row.cell.preset, row.cell.draw) == (method, preset, "standard")]
+        return {metric: {set_: found[method] for set_, found in collect(own, metric).items()} for metric in SCORES}
+
+    ours, theirs = of("fpovi", "best"), of(REFERENCE, WHOLE)
     lines = []
-    for dataset in sorted(scores["fpovi"]["nll"]):
-        pairs = {metric: [scores[m][metric][dataset][m] for m in ("fpovi", REFERENCE)] for metric in SCORES}
-        shared = [split for split in pairs["nll"][0] if split in pairs["nll"][1]]
-        means = {
-            metric: [plus_minus(mean_of([found[split] for split in shared])) for found in both]
-            for metric, both in pairs.items()
-        }
-        difference = paired_difference(*pairs["nll"])
-        assert difference is not None
-        ahead = sum(pairs["nll"][0][split] < pairs["nll"][1][split] for split in shared)
+    for dataset in sorted(ours["nll"].keys() & theirs["nll"].keys()):
+        own, other = ours["nll"][dataset], theirs["nll"][dataset]
+        shared = [split for split in own if split in other]
+        difference = paired_difference(own, other)
+        if difference is None:
+            continue
+        mean = lambda scores: plus_minus(mean_of([scores[dataset][split] for split in shared]))  # noqa: B023, E731
         lines.append([
-            dataset, means["rmse"][1], means["rmse"][0], means["nll"][1], means["nll"][0],
-            plus_minus(difference, signed=True), f"{ahead} of {len(shared)}", means["coverage_95"][0],
+            dataset, mean(theirs["rmse"]), mean(ours["rmse"]), mean(theirs["nll"]), mean(ours["nll"]),
+            plus_minus(difference, signed=True), f"{sum(own[s] < other[s] for s in shared)} of {len(shared)}",
+            mean(ours["coverage_95"]),
         ])  # fmt: skip
     columns = (
-        "set", "f-SVGD RMSE", "fpovi RMSE", "f-SVGD NLL", "fpovi NLL", "NLL less f-SVGD", "better on", "fpovi coverage",
+        "set", "f-SVGD RMSE", "fpovi RMSE", "f-SVGD NLL", "fpovi NLL", "NLL less f-SVGD", "better on", "95 % coverage",
     )  # fmt: skip
     return View("fpovi beside the paper's f-SVGD", (), columns, lines)
 
@@ -160,13 +159,17 @@ def _agreement(records: Sequence[Record]) -> tuple[str, ...]:
 
 
 def _choices(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Of a method that has several ways to learn, how often it took which."""
+    """Of a method that has several ways to learn, how often it took which, and how far its answers were stretched."""
     taken: dict[str, Counter[str]] = {}
+    stretches = [row.metrics["stretch"] for row in rows if "stretch" in row.metrics]
     for row in rows:
         if "way" in row.metrics:
             taken.setdefault(row.cell.dataset, Counter())[row.metrics["way"]] += 1
     counts = {dataset: ", ".join(f"{way} {n}" for way, n in ways.most_common()) for dataset, ways in taken.items()}
-    return ("ways taken: " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items()),) if taken else ()
+    return (
+        *(("ways taken: " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items()),) if taken else ()),
+        *((f"answers stretched by {min(stretches):.2f} to {max(stretches):.2f}",) if stretches else ()),
+    )
 
 
 def _own(record: Record, most: int) -> str:
