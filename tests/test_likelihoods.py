@@ -7,12 +7,25 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fpovi.likelihoods import LIKELIHOODS, Floored, gaussian, heteroscedastic, inverse_gamma_log_prob, student_t
+from fpovi.likelihoods import (
+    LIKELIHOODS,
+    Floored,
+    gaussian,
+    heteroscedastic,
+    inverse_gamma_log_prob,
+    mixture,
+    student_t,
+)
 
 ROWS, TARGETS = 6, 2
 NUMERIC = sorted(set(LIKELIHOODS) - {"categorical"})
 WITH_NOISE = ["gaussian", "student_t"]
-OPTIONS = {"gaussian": {"noise_scale": 0.7}, "student_t": {"df": 5.0, "noise_scale": 0.7}}
+OPTIONS = {
+    "gaussian": {"noise_scale": 0.7},
+    "student_t": {"df": 5.0, "noise_scale": 0.7},
+    "mixture": {"floor": 0.1},
+}
+WIDTHS = {"heteroscedastic": 2, "mixture": 9}  # outputs for a target, where it is not one
 
 
 def make(name):
@@ -27,11 +40,49 @@ def scipy_twin(name, f):
         return stats.t(5, f, 0.7)
     if name == "heteroscedastic":
         return stats.norm(f[:, :TARGETS], 1e-3 + np.log1p(np.exp(f[:, TARGETS:])))
+    if name == "mixture":
+        return NormalMixture(f)
     if name == "bernoulli":
         return stats.bernoulli(special.expit(f))
     if name == "poisson":
         return stats.poisson(np.exp(f))
     raise NotImplementedError(f"give the new likelihood {name} a twin in scipy")
+
+
+class NormalMixture:
+    """Three normals of scipy's with weights, for outputs in the order of the docstring: all a, all μ, all b."""
+
+    class dist:
+        name = "mixture"
+
+    def __init__(self, f):
+        a, mean, b = f.reshape(ROWS, 3, 3, TARGETS).transpose(1, 2, 0, 3)
+        self.weights, self.normals = special.softmax(a, axis=0), stats.norm(mean, 0.1 + np.log1p(np.exp(b)))
+
+    def _mixed(self, values):
+        return np.sum(self.weights * values, axis=0)
+
+    def logpdf(self, y):
+        return np.log(self._mixed(self.normals.pdf(y)))
+
+    def cdf(self, y):
+        return self._mixed(self.normals.cdf(y))
+
+    def mean(self):
+        return self._mixed(self.normals.mean())
+
+    def var(self):
+        return self._mixed(self.normals.moment(2)) - self.mean() ** 2
+
+    def stats(self, moments):
+        first, second, third, fourth = (self._mixed(self.normals.moment(order)) for order in (1, 2, 3, 4))
+        central = fourth - 4 * first * third + 6 * first**2 * second - 3 * first**4
+        return self.var(), central / self.var() ** 2 - 3
+
+    def rvs(self, random_state):
+        which = np.argmax(random_state.random((ROWS, TARGETS)) < np.cumsum(self.weights, axis=0), axis=0)
+        draws = self.normals.rvs(size=self.weights.shape, random_state=random_state)
+        return np.take_along_axis(draws, which[None], axis=0)[0]
 
 
 def values(name):
@@ -221,7 +272,8 @@ def test_noise_is_shared_where_asked(name, shared):
 def test_width_is_the_outputs_that_m_targets_need(name):
     likelihood = make(name)
     f = jnp.zeros((2, likelihood.width(3)))
-    assert likelihood.width(3) == (6 if name == "heteroscedastic" else 3)
+    assert likelihood.width(3) == 3 * WIDTHS.get(name, 1)
+    assert likelihood.targets(likelihood.width(3)) == 3
     assert likelihood.mean(likelihood.init(), f).shape == (2, 3)
     assert likelihood.log_prob(likelihood.init(), f, jnp.zeros((2, 3))).shape == (2, 3)
 
@@ -273,9 +325,25 @@ def test_df_must_be_above_two(df):
 
 
 @pytest.mark.parametrize("floor", BAD)
-def test_floor_must_be_positive(floor):
+@pytest.mark.parametrize("make", [heteroscedastic, mixture])
+def test_floor_must_be_positive(make, floor):
     with pytest.raises(ValueError, match=f"floor={floor} must be positive and finite"):
-        heteroscedastic(floor)
+        make(floor=floor)
+
+
+@pytest.mark.parametrize("components", [0, -1, True])
+def test_components_must_be_a_positive_whole_number(components):
+    with pytest.raises(ValueError, match=f"components={components} must be a positive whole number"):
+        mixture(components)
+
+
+def test_a_mixture_of_one_is_heteroscedastic(x64):
+    f, y = np.random.default_rng(0).normal(size=(ROWS, 4)), np.linspace(-2, 2, 2 * ROWS).reshape(ROWS, 2)
+    one = jnp.asarray(np.concatenate([np.full((ROWS, 2), 3.0), f], axis=1))  # whatever its weight's logit
+    for name in ("log_prob", "cdf", "mean", "variance"):
+        args = (jnp.asarray(y),) if name in ("log_prob", "cdf") else ()
+        ours, theirs = getattr(mixture(1), name), getattr(heteroscedastic(), name)
+        np.testing.assert_allclose(ours((), one, *args), theirs((), jnp.asarray(f), *args), rtol=1e-12)  # float64
 
 
 def test_a_floored_noise_is_never_less_and_its_floor_does_not_move(x64):

@@ -79,10 +79,11 @@ def test_one_particle_is_that_one_model(shift, scale):
 def test_one_particle_has_the_likelihoods_own_density_and_moments(name):
     """To a few roundings of float32: the order of operations differs."""
     likelihood = MADE[name]
-    f = likelihood.canonical(jnp.asarray(values(2, 1), jnp.float32))
+    outputs = values(2 if name == "categorical" else likelihood.width(2), 1)
+    f = likelihood.canonical(jnp.asarray(outputs, jnp.float32))
     params = likelihood.init()
     y = jnp.asarray([[0], [1], [1]], jnp.int32 if name == "categorical" else jnp.float32)
-    y = y if name in ("categorical", "heteroscedastic") else jnp.tile(y, (1, 2))
+    y = jnp.tile(y, (1, likelihood.targets(f.shape[-1])))
     ours = predictive(likelihood, f, jax.tree.map(lambda leaf: leaf[None], params))
     alone = jax.jit(
         lambda f, y: (

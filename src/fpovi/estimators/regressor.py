@@ -29,7 +29,8 @@ class BNNRegressor(RegressorMixin, BaseBNN):
             training data picks; "nngp", "width_aware", "moment_matched", "ssge" and "flat" use fixed scales.
         measurement: where functions are compared beside the data: "auto" ("halo"), "kde", "mixup", "train_only", or an
             object of :mod:`fpovi.measurement`.
-        likelihood: "gaussian", "student_t", "heteroscedastic", "poisson", or an object of :mod:`fpovi.likelihoods`.
+        likelihood: "gaussian", "student_t", "heteroscedastic", "mixture", "poisson", or an object of
+            :mod:`fpovi.likelihoods`.
         network: a Flax module or a function ``key -> Equinox module`` in the place of hidden layers.
         learning_rate, batch_size, max_epochs: numbers, or "auto" to choose them by the size of the table.
         early_stopping: hold out ``validation_fraction`` of the rows, stop when they are predicted no better, and keep
