@@ -6,9 +6,10 @@ import os
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from fpovi.data.scaling import scale_split
+from fpovi.data.scaling import scale_split, whiten
 from fpovi.data.splits import (
     DRAWS,
     PARTS,
@@ -156,3 +157,17 @@ def test_unit_norm():
 def test_squared_norm_of_real_inputs_is_one(name):
     x = np.asarray(scale_split(load_split(name, "random"), unit_norm=True).train.x)
     assert np.mean(np.sum(x**2, axis=1)) == pytest.approx(1, rel=1e-4)
+
+
+def test_whitening_is_scikit_learns():
+    """Principal components of standardised inputs, up to their signs, on training and test rows; constants are gone."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 3)) + 1e-3 * rng.normal(size=(60, 3))  # nearly copies
+    x = np.column_stack([5 + x, np.full(60, 7.0), x[:, 0]])  # and a constant, and a copy
+    white = whiten(Split(x[:40], x[:40, 0], x[40:], x[40:, 0]))
+    scaler = StandardScaler().fit(x[:40])
+    theirs = PCA(3, whiten=True, svd_solver="full").fit(scaler.transform(x[:40]))
+    for ours, rows in ((white.x_train, x[:40]), (white.x_test, x[40:])):
+        # theirs divide by n − 1, and have the largest component first; float64, of components 1,000 times as small
+        expected = theirs.transform(scaler.transform(rows)) * (40 / 39) ** 0.5
+        np.testing.assert_allclose(np.abs(ours[:, ::-1]), np.abs(expected), rtol=1e-6)

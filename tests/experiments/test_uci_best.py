@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ways to learn are chosen by training rows alone, and each answers in the target's units."""
 
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -53,29 +55,66 @@ def fixed_ways(monkeypatch, **ways):
     return asked
 
 
+WRONG = (60.0, 1.0)  # far off
+
+
 def test_the_way_that_predicts_held_out_rows_learns_from_all(monkeypatch):
     """The best is asked once more, with all rows and all steps."""
-    split, asked = a_split(), fixed_ways(monkeypatch, far=(6.0, 1.0), right=(0.5, 1.0), near=(3.0, 1.0))
+    ways = {"gaussian": WRONG, "mixture": (6.0, 1.0), "student_t": (0.5, 1.0), "evidence": (3.0, 1.0)}
+    split, asked = a_split(), fixed_ways(monkeypatch, **ways)
     monkeypatch.setattr(uci_best, "MOST_TRIAL_STEPS", 5)
     found = uci_methods.METHODS["fpovi"](uci_methods.Task(0, split, (5,), 10, 4), lambda *_: None)
-    assert found.way == "right"
-    assert found.stretch == pytest.approx(0.7)  # errors are half the noise, and that is as narrow as it gets
+    assert found.facts["way"] == "student_t"
+    assert found.facts["stretch"] == pytest.approx(0.7)  # errors are half the noise, and that is as narrow as it gets
     np.testing.assert_allclose(found.said.std, 0.7, rtol=1e-5)
     np.testing.assert_allclose(found.said.mean[:, 0], split.y_test + 0.5, rtol=1e-6)
-    assert asked[-1] == ("right", 30, 12)
+    assert asked[-1] == ("student_t", 30, 12)
     assert {(rows, steps) for _, rows, steps in asked[:-1]} == {(26, 5)}  # 4 of 30 rows held out
 
 
-@pytest.mark.parametrize(("off", "chosen"), [(1.05, "likely"), (1.2, "close")])
+@pytest.mark.parametrize(("off", "chosen"), [(1.05, "mixture"), (1.2, "gaussian")])
 def test_a_way_far_off_is_not_taken_however_likely(off, chosen, monkeypatch):
     """Of two with one noise each, the other's is far too small for its errors."""
-    fixed_ways(monkeypatch, close=(1.0, 0.1), likely=(off, 1.0))
+    fixed_ways(monkeypatch, gaussian=(1.0, 0.1), mixture=(off, 1.0), student_t=WRONG, evidence=WRONG)
     assert uci_best.choose(0, (5,), a_split(), PLAN).way == chosen
 
 
 def test_a_way_that_knows_its_noise_is_not_stretched(monkeypatch):
-    fixed_ways(monkeypatch, evidence=(0.5, 1.0), other=(0.54, 10.0))
-    assert uci_best.choose(0, (5,), a_split(), PLAN) == ("evidence", 1.0)
+    fixed_ways(monkeypatch, gaussian=(0.54, 10.0), mixture=WRONG, student_t=WRONG, evidence=(0.5, 1.0))
+    assert uci_best.choose(0, (5,), a_split(), PLAN) == ("evidence", False, 1.0)
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_all_but_the_evidence_get_the_inputs_that_gaussian_noise_prefers(better, monkeypatch):
+    """Principal components of the training rows have variance 1, the inputs here 4."""
+    given = []
+
+    def learn(name, seed, hidden, split, plan):
+        white = bool(np.allclose(np.cov(split.x_train.T, bias=True), np.eye(3), atol=1e-8))
+        given.append((name, white))
+        off = 1.0 if white == better else 2.0
+        f = jnp.asarray(split.y_test[None, :, None] + off, jnp.float32)
+        return Predictive(gaussian(1.0), f, (), jnp.zeros(()), jnp.ones(()))
+
+    monkeypatch.setattr(uci_best, "WAYS", {name: partial(learn, name) for name in uci_best.WAYS})
+    assert uci_best.choose(0, (5,), a_split(), PLAN).white == better
+    assert dict(given[-4 * 3 :: 4]) == {"mixture": better, "student_t": better, "evidence": False}  # 4 folds of each
+
+
+def test_of_many_rows_fewer_ways_are_tried(monkeypatch):
+    asked = fixed_ways(monkeypatch, gaussian=(1.0, 1.0), mixture=(1.0, 1.0))
+    uci_best.choose(0, (5,), a_split(rows=uci_best.FEW_ROWS + 20), PLAN)
+    assert [name for name, *_ in asked] == ["gaussian", "gaussian", "mixture"]
+
+
+@pytest.mark.parametrize(("step", "floor"), [(1.0, 0.3), (1e-4, 1e-3)])
+def test_no_peak_is_narrower_than_the_rounding_of_targets(step, floor):
+    """Whole numbers from 0 to 2, all alike often: 1/√12 over a standard deviation of √(2/3) is .35."""
+    y = np.arange(300) % 3 * step if step == 1 else np.random.default_rng(0).normal(size=100) // step * step
+    likelihood = uci_best.several_peaks(y)
+    f = jnp.full((1, 9), -50.0, jnp.float32)  # softplus of that is nothing
+    # to one digit, by design, and a few in float32
+    assert float(likelihood.variance((), f)[0, 0]) ** 0.5 == pytest.approx(floor, rel=0.4 if step == 1 else 1e-4)
 
 
 @pytest.mark.parametrize("right", [0.8, 1.0, 2.0])
@@ -86,9 +125,9 @@ def test_answers_are_stretched_as_far_as_held_out_rows_want(right):
     said = [
         (Predictive(gaussian(1.0), f, (), jnp.zeros(()), jnp.ones(())), right * rng.normal(size=2000)) for _ in range(2)
     ]
-    found = uci_best.judge(said, uci_best.STRETCHES.tolist())
+    found = uci_best.judge("gaussian", False, said, uci_best.STRETCHES.tolist())
     # factors are 6 % apart; 4,000 rows know a standard deviation to 1 %
-    assert found.stretch == pytest.approx(right, rel=0.05)
+    assert found.choice.stretch == pytest.approx(right, rel=0.05)
     assert found.nll == pytest.approx(0.5 * np.log(2 * np.pi * np.e * right**2), abs=0.03)
     assert found.rmse == pytest.approx(right, rel=0.04)
 
@@ -100,7 +139,7 @@ def test_the_rate_falls_in_the_end():
 
 @pytest.mark.parametrize(
     "name",  # the others are built alike, and take as long to compile
-    [n if n == "heteroscedastic" else pytest.param(n, marks=pytest.mark.slow) for n in uci_best.LIKELIHOODS],
+    [n if n == "mixture" else pytest.param(n, marks=pytest.mark.slow) for n in uci_best.NOISES],
 )
 def test_splits_of_a_set_share_programs(name, monkeypatch):
     """One more split, with other rows, scales and seed, compiles no step; answers are in the target's units."""

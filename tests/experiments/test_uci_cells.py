@@ -130,7 +130,7 @@ def test_every_row_is_as_likely_an_extra_point_as_any_other(key):
     [
         m if m in ONE_OF_EACH else pytest.param(m, marks=pytest.mark.slow)
         for m in uci_methods.METHODS
-        if m not in ("gp", "fpovi")
+        if m not in ("gp", "fpovi", "nuts")
     ],
 )
 def test_splits_of_a_set_share_programs(method, monkeypatch):
@@ -144,6 +144,21 @@ def test_splits_of_a_set_share_programs(method, monkeypatch):
     assert _chunk._cache_size() == programs
     assert second.f.shape == first.f.shape
     assert np.all(np.isfinite(second.std))
+
+
+def test_nuts_answers_with_draws_of_the_posterior(monkeypatch):
+    """Targets are 10 x plus noise of 1, on a scale of 20; a few short chains of a small network know that roughly."""
+    monkeypatch.setattr(uci_methods, "CHAINS", {"chains": 2, "warmup": 100, "draws": 50})
+    monkeypatch.setattr(uci_methods, "KEPT", 25)
+    task = uci_methods.Task(0, a_split(rows=70), (4,), 10, 1)
+    answer = uci_methods.METHODS["nuts"](task, lambda *_: None)
+    assert answer.said.f.shape == (25, 10, 1)
+    assert answer.said.params.shape == (25,)
+    assert answer.facts.keys() == {"rhat", "divergent"}
+    assert 0.9 < answer.facts["rhat"] < 2
+    off = np.asarray(answer.said.mean[:, 0]) - task.split.y_test
+    assert np.sqrt(np.mean(off**2)) < 5
+    assert 0.3 < float(np.median(answer.said.aleatoric_std)) < 4
 
 
 def test_held_out_rows_choose_the_epoch(monkeypatch):
@@ -178,7 +193,7 @@ def test_the_estimator_has_the_papers_networks():
 
 def test_cells_cover_the_tables_and_choices_are_checked():
     whole = uci.cells(MAIN, Options("paper"))
-    assert len(whole) == len(set(whole)) == 13 * (8 * 20 + 5)
+    assert len(whole) == len(set(whole)) == 13 * (8 * 20 + 5) + 4 * 20  # and NUTS on the sets with few rows
     assert {cell.draw for cell in uci.cells(MAIN, Options(draw="random"))} == {"random"}
     some = EXPERIMENTS["uci"].cells(Options("paper", 7, ("yacht",), 3, ("gp", "f-svgd"), "random"))
     assert {(cell.split, cell.seed, cell.method) for cell in some} == {
@@ -187,6 +202,8 @@ def test_cells_cover_the_tables_and_choices_are_checked():
     for choice in ({"preset": "fast"}, {"datasets": ("iris",)}, {"methods": ("vi",)}, {"draw": "lucky"}):
         with pytest.raises(ValueError, match="is not known"):
             uci.cells(MAIN, Options(**choice))
+    with pytest.raises(ValueError, match="nuts is only for boston, concrete, energy, yacht"):
+        uci.cells(MAIN, Options("paper", datasets=("protein",), methods=("nuts",)))
 
 
 def test_best_shows_the_papers_rows_beside_its_own():

@@ -11,6 +11,8 @@ from fpovi.data.uci import Split
 from fpovi.preprocessing import Standardiser, standardiser
 from fpovi.types import Batch
 
+LEAST_VARIANCE = 1e-10  # of a principal component, beside the largest; less is rounding
+
 
 class Scaled(NamedTuple):
     """Standardised training rows and test inputs; ``y_test`` is in its own units, to which ``target`` leads back.
@@ -37,3 +39,17 @@ def scale_split(split: Split, unit_norm: bool = False) -> Scaled:
         inputs = inputs._replace(scale=inputs.scale * np.sqrt(split.x_train.shape[1]))
     x_train, x_test = (inputs(x).astype(np.float32) for x in (split.x_train, split.x_test))
     return Scaled(make_batch(x_train, target(split.y_train[:, None])), x_test, split.y_test, target, inputs)
+
+
+def whiten(split: Split) -> Split:
+    """The inputs as principal components with variance 1 on the training rows; those that never vary are left out.
+
+    Where inputs are nearly copies of one another, what tells them apart is too small for a network to learn from: the
+    components of naval's inputs differ by a factor of 1,000 in size.
+    """
+    inputs = standardiser(split.x_train)
+    z = inputs(split.x_train)
+    variances, axes = np.linalg.eigh(z.T @ z / len(z))
+    vary = variances > LEAST_VARIANCE * variances[-1]
+    onto = axes[:, vary] / np.sqrt(variances[vary])
+    return split._replace(x_train=z @ onto, x_test=inputs(split.x_test) @ onto)

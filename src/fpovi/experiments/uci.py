@@ -16,7 +16,7 @@ from fpovi.experiments.comparison import SCORES
 from fpovi.experiments.grid import Options, grid
 from fpovi.experiments.store import Cell
 from fpovi.experiments.uci_methods import METHODS, Rows, Task, Watch
-from fpovi.experiments.uci_setups import SETUPS, Setup
+from fpovi.experiments.uci_setups import ON_FEW_ROWS, SETUPS, Setup
 from fpovi.types import lookup
 
 FEW_ROWS = 1000
@@ -24,12 +24,15 @@ LONG = ("kin8nm", "power", "naval", "protein")  # those whose cells take longest
 
 
 def cells(setup: Setup, options: Options) -> list[Cell]:
-    """The first splits of every set, by every method."""
+    """The first splits of every set, by every method that is for so many rows."""
     preset = setup.preset(options.preset)
     splits = lambda dataset: preset.splits_of_protein if dataset == "protein" else preset.splits  # noqa: E731
     shown = (*preset.methods, *preset.beside)
     listed = grid(setup.rows_in, options, preset.datasets, splits, shown, setup.methods)
-    return [replace(cell, preset=preset.owner(cell.method, options.preset)) for cell in listed]
+    fit = [cell for cell in listed if cell.dataset in ON_FEW_ROWS.get(cell.method, (cell.dataset,))]
+    if not fit:
+        raise ValueError(f"{', '.join(options.methods)} is only for {', '.join(ON_FEW_ROWS[listed[0].method])}")
+    return [replace(cell, preset=preset.owner(cell.method, options.preset)) for cell in fit]
 
 
 def length(cell: Cell) -> int:
@@ -81,9 +84,8 @@ def load_task(cell: Cell) -> Task:
 
 
 def run_cell(cell: Cell, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:
-    """The scores of one method on the test rows of one split, and which way it took, if it has several."""
+    """The scores of one method on the test rows of one split, and what else it has to say of its way there."""
     task = load_task(cell)
     answer = lookup(METHODS, cell.method, "method")(task, watch)
     found = evaluate(answer.said, task.split.y_test)
-    chosen = {"way": answer.way, "stretch": answer.stretch} if answer.way else {}
-    return {name: float(found[name]) for name in SCORES} | chosen
+    return {name: float(found[name]) for name in SCORES} | answer.facts

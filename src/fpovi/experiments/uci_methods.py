@@ -3,23 +3,30 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import blackjax
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fpovi.baselines import normal
+from fpovi.baselines import normal, nuts
 from fpovi.calibration import nll
 from fpovi.data.scaling import Scaled, scale_split
 from fpovi.data.uci import Split
 from fpovi.experiments import uci_best
 from fpovi.experiments.uci_learners import LEARNERS, LIKELIHOOD, Learn, Plan, by_baseline, network_of
+from fpovi.networks import fan_out_scales, mlp
+from fpovi.particles import forward
 from fpovi.predictive import Predictive, predict
 from fpovi.types import Info, Network, State
+from fpovi.updates import first_step
 
 LOOKS = 20  # from outside, in the course of a run; where an epoch is chosen, one every so many epochs instead
 EPOCHS_BETWEEN = 20
+CHAINS = {"chains": 4, "warmup": 300, "draws": 200}  # of NUTS
+KEPT = 200  # draws of all chains that answer
 Watch = Callable[[int, int, float], None]
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -52,11 +59,10 @@ class Task(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a method says of the test rows; where it has several ways to learn, by which and how far stretched."""
+    """What a method says of the test rows, and what else is worth keeping of how it came to that."""
 
     said: Predictive
-    way: str = ""
-    stretch: float = 1.0
+    facts: dict[str, Any] = {}  # noqa: RUF012
 
 
 Method = Callable[[Task, Watch], Answer]
@@ -102,10 +108,23 @@ def gaussian_process(task: Task, watch: Watch) -> Predictive:
     return normal.answer(method, task.seed, task.split.x_train, task.split.y_train, task.split.x_test)
 
 
+def exact_posterior(task: Task, watch: Watch) -> Answer:
+    """The answer of NUTS on weights and noise, under the same prior; R̂ is of f at the test rows."""
+    scaled, sizes = scale_split(task.split, unit_norm=True), (task.split.x_train.shape[1], *task.hidden, 1)
+    network = mlp(sizes, scales=fan_out_scales(sizes), unit_weights=True)
+    found = nuts(jax.random.key(task.seed), network, LIKELIHOOD, scaled.train, **CHAINS)
+    x = jnp.asarray(scaled.x_test)
+    rhat = blackjax.rhat(jax.lax.map(lambda theta: forward(network, theta, (), x)[0][..., 0], found.theta))
+    every = found.divergent.size // KEPT
+    theta, params = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[::every], (found.theta, found.params))
+    said = predict(network, LIKELIHOOD, State(first_step(), theta, params, (), (), (), ()), x, *scaled.target)
+    return Answer(said, {"rhat": float(jnp.median(rhat)), "divergent": int(jnp.sum(found.divergent))})
+
+
 def _best(task: Task, watch: Watch) -> Answer:
     choice = uci_best.choose(task.seed, task.hidden, task.split, task.plan)
     said = uci_best.answer(choice, task.seed, task.hidden, task.split, task.plan)
-    return Answer(said, choice.way, choice.stretch)
+    return Answer(said, choice._asdict())
 
 
 def _only(answer: Callable[[Task, Watch], Predictive], task: Task, watch: Watch) -> Answer:
@@ -118,4 +137,5 @@ METHODS: dict[str, Method] = {
     **{name: partial(_only, partial(learn_networks, learn)) for name, learn in LEARNERS.items()},
     **{name: partial(_only, partial(learn_networks, by_baseline(ours))) for name, ours in BASELINES.items()},
     "gp": partial(_only, gaussian_process),
+    "nuts": exact_posterior,
 }
