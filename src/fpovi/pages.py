@@ -39,7 +39,10 @@ def _memory(rows: list[Row]) -> str:
 
 TABLES = {
     "synthetic": Table("synthetic", synthetic_figure.by_draw),
-    "synthetic-paper": Table("synthetic", synthetic_figure.of_paper),
+    **{
+        f"synthetic-{name}": Table("synthetic", partial(synthetic_figure.of_preset, name))
+        for name in synthetic_figure.GRIDS
+    },
     "uci-best": Table("uci", lambda rows: markdown(best_beside_paper(rows))),
     "defaults": Table("defaults", lambda rows: markdown(defaults.view(rows))),
     "bench": Table("bench", lambda rows: markdown(summary(rows))),

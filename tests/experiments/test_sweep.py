@@ -2,6 +2,7 @@
 """Several processes do what one would: each cell once, each row saved by the parent, and nothing left behind."""
 
 import importlib.util
+import io
 import os
 import signal
 import subprocess
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import jax
 import pytest
+from rich.console import Console
 
-from fpovi.cli.progress import CellProgress
+from fpovi.cli.progress import CellProgress, means
 from fpovi.experiments.registry import EXPERIMENTS, Options
 from fpovi.experiments.store import Cell, Row, Store
 from fpovi.experiments.sweep import CellsFailedError, sweep
@@ -262,3 +264,17 @@ def test_time_left_goes_by_what_this_run_has_done(monkeypatch):
     progress.finished(row(CELLS[1]))
     progress.started(CELLS[2])
     assert progress.time_left() == "about 35 minutes left"
+
+
+def test_the_live_table_has_means_of_what_is_done():
+    console = Console(width=80, record=True, file=io.StringIO())
+    progress = CellProgress(5, lambda cell: cell.method, quiet=True)
+    for split, nll in enumerate((1.0, 2.0)):
+        cell = Cell("uci", "f-svgd", "yacht", split)
+        progress.started(cell)
+        progress.finished(Row(cell, {"nll": nll, "way": "evidence", "curve": [1.0]}, 3.0, {}))
+    progress.finished(Row(Cell("uci", "gp", "yacht"), {"rmse": 0.5}, 4.0, {}))
+    console.print(means(progress.rows))
+    head, _, *lines = [line.split() for line in console.export_text().splitlines() if line.strip()]
+    assert head == ["set", "method", "done", "nll", "rmse", "s"]
+    assert lines == [["yacht", "f-svgd", "2", "1.5", "3"], ["yacht", "gp", "1", "0.5", "4"]]

@@ -67,9 +67,10 @@ def test_the_band_of_a_new_observation_is_that_of_a_sum():
     np.testing.assert_allclose(predictive_band(draws), [[-1.9988] * 2, [1.9988] * 2], atol=0.06)
 
 
-def test_both_presets_share_the_reference():
-    assert synthetic.cells("paper")[0] == synthetic.cells("quick")[0]
+def test_all_presets_share_the_reference():
+    assert len({synthetic.cells(preset)[0] for preset in synthetic.PRESETS}) == 1
     assert len(synthetic.cells("paper")) == 1 + 3 * 4
+    assert len(synthetic.cells("kernels")) == 1 + 1 + 2 * 3
 
 
 def test_particles_report_progress_and_end_with_fifty_functions(monkeypatch):

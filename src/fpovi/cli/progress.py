@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bars of long work: rows of a table, and a live table of a sweep with a line for every running cell."""
+"""Bars of long work: rows of a table, and a live table of a sweep above a line for every running cell."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
+from rich import box
+from rich.console import Group
+from rich.live import Live
 from rich.progress import TaskID
+from rich.table import Table
 
 from fpovi.experiments.store import Cell, Row
 from fpovi.progress import progress_bar
 
 SOON = 2.0  # seconds: shorter work needs no bar
+LINES, SCORES = 12, 5  # of the live table: those that changed last, and the first numbers of a row
 
 
 class RowProgress:
@@ -39,23 +44,29 @@ class RowProgress:
 
 
 class CellProgress:
-    """Which cells run and for how long, how many are done, and when the rest will be, by the pace of this run."""
+    """Means of what is done, which cells run and for how long, and when the rest will be, by the pace of this run."""
 
     def __init__(self, cells: int, label: Callable[[Cell], str], quiet: bool = False):
         self.label, self.total = label, cells
         self.bar = progress_bar(quiet, time_left=False)
         self.all = self.bar.add_task("all", total=cells, note="")
         self.running: dict[Cell, TaskID] = {}
+        self.rows: dict[tuple[str, str], list[Row]] = {}
         self.began, self.found, self.new = time.monotonic(), 0, 0
+        self.live = Live(self, console=self.bar.console, transient=True)
+
+    def __rich__(self) -> Group:
+        return Group(*([means(self.rows)] if self.rows else []), self.bar)
 
     def __enter__(self) -> "CellProgress":
-        self.bar.start()
+        if not self.bar.disable:
+            self.live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.bar.stop()
+        self.live.stop()
 
     def started(self, cell: Cell) -> None:
         """A cell begins; how many steps it has is not known yet."""
@@ -68,6 +79,8 @@ class CellProgress:
 
     def finished(self, row: Row) -> None:
         """A cell is done, now or in an earlier run."""
+        place = row.cell.dataset, row.cell.method
+        self.rows[place] = [*self.rows.pop(place, []), row]  # what changed last is last
         self._ended(row.cell)
 
     def failed(self, cell: Cell, reason: str) -> None:
@@ -93,3 +106,20 @@ class CellProgress:
             if seconds >= 2 * size:
                 return f"about {seconds / size:.0f} {unit} left"
         return f"about {seconds:.0f} seconds left"
+
+
+def means(rows: Mapping[tuple[str, str], Sequence[Row]]) -> Table:
+    """A line per set and method: how many cells are done, and the means of the numbers in their rows."""
+    shown = dict(list(rows.items())[-LINES:])
+    numbers = lambda row: [n for n, value in row.metrics.items() if isinstance(value, float)]  # noqa: E731
+    names = list(dict.fromkeys(name for found in shown.values() for name in numbers(found[0])))[:SCORES]
+    table = Table("set", "method", "done", *names, "s", box=box.SIMPLE_HEAD, pad_edge=False)
+    for (dataset, method), found in shown.items():
+        averages = [_mean([row.metrics.get(name) for row in found]) for name in names]
+        table.add_row(dataset, method, str(len(found)), *averages, _mean([row.seconds for row in found]))
+    return table
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    there = [value for value in values if value is not None]
+    return f"{sum(there) / len(there):.4g}" if there else ""

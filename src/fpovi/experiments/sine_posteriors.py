@@ -20,7 +20,7 @@ from fpovi.batches import make_batch
 from fpovi.data.sine import sine
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
-from fpovi.kernels import median_lengthscale, rbf
+from fpovi.kernels import KERNELS, median_lengthscale, rbf
 from fpovi.likelihoods import gaussian
 from fpovi.loop import run
 from fpovi.measurement import halo
@@ -163,9 +163,20 @@ def as_released(flow: str, problem: Problem, steps: int) -> Algorithm:
     )
 
 
-def in_weights(flow: str, problem: Problem, steps: int, rate: float = 4e-3) -> Algorithm:
-    """Weight space; with the flow ``ensemble``, independent MAP fits."""
-    return weight_space(problem.network(), gaussian(NOISE), flow=FLOWS[flow], optimiser=_decaying_adam(rate, steps))
+def in_weights(flow: str, problem: Problem, steps: int, rate: float = 4e-3, kernel: str = "rbf") -> Algorithm:
+    """Weight space; with the flow ``ensemble``, independent MAP fits.
+
+    A kernel that looks at functions or activations does so where :func:`in_functions` compares.
+    """
+    compare: Any = KERNELS[kernel]
+    return weight_space(
+        problem.network(),
+        gaussian(NOISE),
+        flow=FLOWS[flow],
+        kernel=compare(),
+        measurement=halo(20),
+        optimiser=_decaying_adam(rate, steps),
+    )
 
 
 def _training_inputs_again(bandwidth: float) -> Measurement:

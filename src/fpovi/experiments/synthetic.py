@@ -3,7 +3,8 @@
 
 The question is how close the marginals of f are to the exact posterior's, on the data, in their gap and outside.
 ``quick`` compares function space with what it should replace; ``paper`` is the grid of the paper's Figs. 1 and 4, four
-flows in both spaces, with the settings of the paper's code as a third row.
+flows in both spaces, with the settings of the paper's code as a third row; ``kernels`` is the figure of its appendix on
+kernels in weight space that look at functions (k_f) or activations (k_a).
 """
 
 from collections.abc import Callable
@@ -40,8 +41,12 @@ SPACES: dict[str, Callable[[str], Callable[[Problem, int], Algorithm]]] = {
     "f": lambda flow: partial(in_functions, flow, width_aware),
     "released": lambda flow: partial(as_released, flow),
 }
+KERNELS = {"": "RBF", "_kf": "k_f", "_ka": "k_a"}  # by the end of a method's name
+_ON = {"_kf": "function_value", "_ka": "activation"}
+COMPARED = ("svgd", "w_sgld_b")  # flows with which kernels are tried
 ALGORITHMS: dict[str, Callable[[Problem, int], Algorithm]] = {
     **{f"{space}_{flow}": make(flow) for space, make in SPACES.items() for flow in FLOWS},
+    **{f"w_{flow}{end}": partial(in_weights, flow, kernel=kernel) for flow in COMPARED for end, kernel in _ON.items()},
     "f_svgd_nngp": partial(in_functions, "svgd", nngp),
     "map_ensemble": partial(in_weights, "ensemble"),
 }
@@ -62,6 +67,7 @@ POSTERIORS: dict[str, Callable[[int, Problem, Watch], Found]] = {
 PRESETS = {
     "quick": ("nuts", "gp", "f_svgd", "f_svgd_nngp", "w_svgd", "map_ensemble"),
     "paper": ("nuts", *(f"{space}_{flow}" for space in SPACES for flow in FLOWS)),
+    "kernels": ("nuts", "f_svgd", *(f"w_{flow}{end}" for flow in COMPARED for end in KERNELS)),
 }
 LABELS = {
     "nuts": "NUTS, 50 draws",
@@ -71,6 +77,7 @@ LABELS = {
     "w_svgd": "weight-space SVGD",
     "map_ensemble": "MAP ensemble",
     **{f"w_{flow}": f"weight-space {label}" for flow, label in FLOWS.items()},
+    **{f"w_{flow}{end}": f"weight-space {FLOWS[flow]}, {KERNELS[end]}" for flow in COMPARED for end in _ON},
     **{f"f_{flow}": f"f-{label}" for flow, label in FLOWS.items()},
     **{f"released_{flow}": f"f-{label}, as released" for flow, label in FLOWS.items()},
 }

@@ -2,7 +2,7 @@
 """The tables and the figures of ``synthetic``, made from its rows."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -14,13 +14,41 @@ from fpovi.data.sine import sine
 from fpovi.experiments.sine_posteriors import GRID, problem
 from fpovi.experiments.sine_scores import REGION_NAMES, predictive_band
 from fpovi.experiments.store import Row
-from fpovi.experiments.synthetic import ALGORITHMS, FLOWS, LABELS, SPACES
+from fpovi.experiments.synthetic import ALGORITHMS, COMPARED, FLOWS, KERNELS, LABELS, SPACES
 from fpovi.experiments.view import View, markdown, short
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, observations, outline
 
 PANELS = ("f_svgd", "w_svgd", "map_ensemble")
 COLOURS = {"w": WEIGHT_SPACE, "f": FUNCTION_SPACE, "released": "#5b7f95"}
 TITLES = {"w": "weight space", "f": "function space", "released": "function space,\nas released"}
+
+
+class Line(NamedTuple):
+    """Panels side by side: methods and what each is called."""
+
+    title: str
+    panels: dict[str, str]
+
+
+class Grid(NamedTuple):
+    """Lines of panels; the reference stands left of the first, and ``beside`` left of the second."""
+
+    lines: tuple[Line, ...]
+    beside: str | None = None
+
+
+GRIDS = {
+    "paper": Grid(
+        tuple(Line(TITLES[space], {f"{space}_{flow}": label for flow, label in FLOWS.items()}) for space in SPACES)
+    ),
+    "kernels": Grid(
+        tuple(
+            Line(f"weight space,\n{FLOWS[flow]}", {f"w_{flow}{end}": label for end, label in KERNELS.items()})
+            for flow in COMPARED
+        ),
+        beside="f_svgd",
+    ),
+}
 Rescale = Callable[[ArrayLike], NDArray[np.float64]]
 
 
@@ -80,19 +108,19 @@ def by_draw(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def of_paper(rows: Sequence[Row]) -> str:
-    """The rows of ``paper`` as Markdown, with the reference they were measured against, for the first draw."""
-    seed = next(row.cell.seed for row in rows if row.cell.preset == "paper")
+def of_preset(preset: str, rows: Sequence[Row]) -> str:
+    """The rows of a preset as Markdown, with the reference they were measured against, for the first draw."""
+    seed = next(row.cell.seed for row in rows if row.cell.preset == preset)
     kept = [row for row in rows if row.cell.seed == seed]
     return markdown(view([*(row for row in kept if row.cell.method == "nuts"),
-                          *(row for row in kept if row.cell.preset == "paper")]))  # fmt: skip
+                          *(row for row in kept if row.cell.preset == preset)]))  # fmt: skip
 
 
 def figure(rows: Sequence[Row]) -> Figure:
     """Each method's posterior in a panel of its own, NUTS dashed on top: do the bands agree where there are no data?"""
-    of_flows = any(row.cell.preset == "paper" for row in rows)
+    grid = next((GRIDS[row.cell.preset] for row in rows if row.cell.preset in GRIDS), None)
     with mpl.rc_context(STYLE):
-        return _grid_of_flows(rows) if of_flows else _three_panels(rows)
+        return _three_panels(rows) if grid is None else _many_panels(rows, grid)
 
 
 def _three_panels(rows: Sequence[Row]) -> Figure:
@@ -114,27 +142,37 @@ def _three_panels(rows: Sequence[Row]) -> Figure:
     return drawing
 
 
-def _grid_of_flows(rows: Sequence[Row]) -> Figure:
-    """The paper's Figs. 1 and 4: a column per flow, a row per space, the reference first. Dark: f; light: a new y."""
+def _many_panels(rows: Sequence[Row], grid: Grid) -> Figure:
+    """A panel per method, and left of them the reference. Dark: f; light: a new y."""
     by_method = {row.cell.method: row for row in rows}
     truth = by_method["nuts"]
     original = _rescale(truth.cell.seed)
-    drawing = Figure(figsize=(13.5, 8.2), layout="constrained")
-    axes = drawing.subplots(len(SPACES), len(FLOWS) + 1, sharex=True, sharey=True)
+    columns = 1 + max(len(line.panels) for line in grid.lines)
+    drawing = Figure(figsize=(2.7 * columns, 0.4 + 2.6 * len(grid.lines)), layout="constrained")
+    axes = drawing.subplots(len(grid.lines), columns, sharex=True, sharey=True)
+
+    def draw(panel: Axes, method: str, label: str) -> str:
+        metrics, colour = by_method[method].metrics, COLOURS[method.split("_")[0]]
+        _panel(panel, metrics, truth, original, colour)
+        panel.set_title(label, color=colour)
+        panel.set_title(f"W2 {metrics['w2']['all']:.2f}", loc="right", color=TRUTH, fontsize=9, fontweight="normal")
+        return colour
+
     exact = np.asarray(truth.metrics["quantiles"])
     _panel(axes[0, 0], {**truth.metrics, "predictive": predictive_band(exact)}, truth, original, TRUTH)
     axes[0, 0].set_title("NUTS", color=TRUTH)
-    axes[1, 0].legend(*axes[0, 0].get_legend_handles_labels(), loc="upper left", fontsize=9)
     for unused in axes[1:, 0]:
         unused.set_axis_off()
-    for line, space in zip(axes[:, 1:], SPACES, strict=True):
-        for panel, (flow, label) in zip(line, FLOWS.items(), strict=True):
-            metrics = by_method[f"{space}_{flow}"].metrics
-            _panel(panel, metrics, truth, original, COLOURS[space])
-            panel.set_title(label, color=COLOURS[space])
-            panel.set_title(f"W2 {metrics['w2']['all']:.2f}", loc="right", color=TRUTH, fontsize=9, fontweight="normal")
-        line[0].tick_params(labelleft=True)
-        line[0].set_ylabel(TITLES[space], color=COLOURS[space], fontsize=11, fontweight="bold")
+    if grid.beside is None:
+        axes[1, 0].legend(*axes[0, 0].get_legend_handles_labels(), loc="upper left", fontsize=9)
+    else:
+        axes[1, 0].set_axis_on()
+        draw(axes[1, 0], grid.beside, LABELS[grid.beside])
+        axes[0, 0].legend(loc="upper left", fontsize=7)
+    for places, line in zip(axes[:, 1:], grid.lines, strict=True):
+        colours = [draw(panel, *named) for panel, named in zip(places, line.panels.items(), strict=True)]
+        places[0].tick_params(labelleft=True)
+        places[0].set_ylabel(line.title, color=colours[0], fontsize=11, fontweight="bold")
     low, high = original(exact.min()), original(exact.max())
     axes[0, 0].set(xlim=(GRID[0], GRID[-1]), ylim=(low, high))
     return drawing

@@ -164,7 +164,8 @@ def _choices(rows: Sequence[Row]) -> tuple[str, ...]:
     stretches = [row.metrics["stretch"] for row in rows if "stretch" in row.metrics]
     for row in rows:
         if "way" in row.metrics:
-            taken.setdefault(row.cell.dataset, Counter())[row.metrics["way"]] += 1
+            inputs = " of principal components" if row.metrics["white"] else ""
+            taken.setdefault(row.cell.dataset, Counter())[row.metrics["way"] + inputs] += 1
     counts = {dataset: ", ".join(f"{way} {n}" for way, n in ways.most_common()) for dataset, ways in taken.items()}
     return (
         *(("ways taken: " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items()),) if taken else ()),
