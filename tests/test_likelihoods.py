@@ -301,10 +301,17 @@ def test_noise_prior_is_inverse_gamma_on_the_standard_deviation(x64):
 
 
 @pytest.mark.parametrize("name", NUMERIC)
-def test_says_truly_whether_it_is_normal_or_binary(name):
-    likelihood, law = make(name), scipy_twin(name, values(name)).dist.name
-    assert likelihood.normal == (law == "norm")
-    assert likelihood.binary == (law == "bernoulli")
+def test_says_truly_whether_it_is_normal_or_binary(name, x64):
+    """Its normals, mixed by scipy, are the density it says it has."""
+    likelihood, f = make(name), values(name)
+    twin, y = scipy_twin(name, f), jnp.asarray(targets(name, f))
+    assert (likelihood.normals is not None) == (twin.dist.name in ("norm", "mixture"))
+    assert likelihood.binary == (twin.dist.name == "bernoulli")
+    if likelihood.normals is not None:
+        weight, mean, scale = likelihood.normals(likelihood.init(), jnp.asarray(f))
+        assert weight.shape == mean.shape == scale.shape == (weight.shape[0], ROWS, TARGETS)
+        density = np.sum(weight * stats.norm.pdf(y, mean, scale), axis=0)
+        np.testing.assert_allclose(np.log(density), log_density(twin, y), rtol=1e-10)  # float64
 
 
 BAD = [0.0, -1.0, float("nan"), float("inf")]

@@ -90,7 +90,8 @@ class Likelihood(NamedTuple):
     (classes: one, however many outputs), and ``check(y, k)`` raises a ``ValueError`` for targets they cannot mean.
     ``noise(params)`` is the scalar worth plotting; ``log_prior`` is its density, ``log_jacobian`` log |∂noise/∂params|.
     With ``shared`` all particles keep the same params. ``discrete`` targets are whole numbers, ``classes`` their names,
-    ``binary`` ones 0 or 1. ``normal`` says that given f, y is Gaussian: ``mean`` and ``variance`` tell all.
+    ``binary`` ones 0 or 1. Where y, given f, is a mixture of c normals,
+    ``normals(params, f)`` are their weights, means and scales, each ``(c, B, m)``.
     """
 
     init: Callable[[], PyTree]
@@ -110,7 +111,7 @@ class Likelihood(NamedTuple):
     discrete: bool = False
     classes: bool = False
     binary: bool = False
-    normal: bool = False
+    normals: Callable[[PyTree, Array], tuple[Array, Array, Array]] | None = None
 
 
 class FunctionPrior(NamedTuple):

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scoringrules
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
-from fpovi.calibration import crps, crps_rows
+from fpovi.calibration import crps, crps_rows, recalibrate
 from fpovi.likelihoods import gaussian, student_t
 from mixtures import MADE, PARTICLES, ROWS, mixture, predictive, values
 
@@ -47,6 +47,24 @@ def test_heteroscedastic_particles_are_gaussian():
     y = np.array([[-2.0], [0.0], [5.0]])
     expected = scoringrules.crps_mixnorm(y, f[..., :1], scale, m_axis=0)
     np.testing.assert_allclose(crps_rows(predictive(MADE["heteroscedastic"], f), y), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_particles_with_several_narrow_peaks_are_normals_with_weights(factor):
+    """Peaks of .03 around −1, 0 and 2: their mean lies where there is no density at all. Stretched about it, too."""
+    means, raw = np.array([-1.0, 0.0, 2.0]) + 0.1 * values(3), np.full((PARTICLES, ROWS, 3), np.log(np.expm1(0.029)))
+    logits = values(9)[..., :3]
+    ours = predictive(MADE["mixture"], np.concatenate([logits, means, raw], axis=-1))
+    weight = special.softmax(logits, axis=-1) / PARTICLES
+    centre = np.sum(weight * means, axis=(0, 2))[:, None]
+    y = np.array([[-1.0], [0.5], [2.1]])
+    in_rows = lambda a: np.moveaxis(a, 0, 1).reshape(ROWS, -1)  # noqa: E731
+    expected = scoringrules.crps_mixnorm(
+        y[:, 0], centre + factor * (in_rows(means) - centre), np.full((ROWS, 3 * PARTICLES), factor * 0.03),
+        in_rows(weight),
+    )  # fmt: skip
+    got = crps_rows(recalibrate(ours, factor), y)[:, 0]
+    np.testing.assert_allclose(got, expected, rtol=1e-4)  # float32 keeps the scales to some four digits
 
 
 def test_rows_in_blocks_are_the_same_rows(monkeypatch):

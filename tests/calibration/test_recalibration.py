@@ -85,7 +85,7 @@ def test_samples_are_stretched_about_the_mean(key):
     np.testing.assert_allclose(wide - ours.mean, FACTOR * (drawn - ours.mean), rtol=1e-4, atol=1e-4)  # float32 near 10
 
 
-@pytest.mark.parametrize("name", ["gaussian", "student_t", "heteroscedastic"])
+@pytest.mark.parametrize("name", ["gaussian", "student_t", "heteroscedastic", "mixture"])
 def test_factor_one_changes_nothing(name):
     likelihood = MADE[name]
     params = jax.tree.map(lambda leaf: np.full(PARTICLES, leaf), likelihood.init())

@@ -159,6 +159,19 @@ def test_squared_norm_of_real_inputs_is_one(name):
     assert np.mean(np.sum(x**2, axis=1)) == pytest.approx(1, rel=1e-4)
 
 
+@pytest.mark.parametrize("x", [np.full((5, 2), 3.1), np.full((5, 2), np.nan)])
+def test_inputs_without_principal_components_are_refused(x):
+    with pytest.raises(ValueError, match="x_train must be finite, and some column must vary"):
+        whiten(Split(x, np.arange(5.0), x, np.arange(5.0)))
+
+
+def test_fewer_rows_than_inputs_have_fewer_components():
+    x = np.random.default_rng(0).normal(size=(6, 10))
+    white = whiten(Split(x[:4], x[:4, 0], x[4:], x[4:, 0]))
+    assert (white.x_train.shape, white.x_test.shape) == ((4, 3), (2, 3))
+    np.testing.assert_allclose(white.x_train.T @ white.x_train / 4, np.eye(3), atol=1e-10)  # float64
+
+
 def test_whitening_is_scikit_learns():
     """Principal components of standardised inputs, up to their signs, on training and test rows; constants are gone."""
     rng = np.random.default_rng(0)

@@ -30,10 +30,11 @@ def crps(predictive: Predictive, y: Numbers, sample_weight: Numbers | None = Non
 def crps_rows(predictive: Predictive, y: Numbers) -> Array64:
     r"""The score of every row and target, ``(B, m)``; for a point forecast it is the absolute error.
 
-    Gaussian particles have a closed form (Grimit et al. 2006), with
-    :math:`A(d, v) = \mathbb E|d + \sqrt v\,\varepsilon|`:
+    A mixture of normals with weights w, as Gaussian particles are with :math:`w_i = 1/n`, has a closed form (Grimit et
+    al. 2006), with :math:`A(d, v) = \mathbb E|d + \sqrt v\,\varepsilon|`:
 
-    .. math:: \frac1n \sum_i A(y - \mu_i, \sigma_i^2) - \frac1{2n^2} \sum_{ij} A(\mu_i - \mu_j, \sigma_i^2 + \sigma_j^2)
+    .. math::
+        \sum_i w_i A(y - \mu_i, \sigma_i^2) - \frac12 \sum_{ij} w_i w_j A(\mu_i - \mu_j, \sigma_i^2 + \sigma_j^2)
 
     Counts are summed over all whole numbers up to a probability of 1e-12 on each side. Other densities are integrated
     on panels that resolve the sharpest particle everywhere, to about 1e-6 of a particle's standard deviation.
@@ -43,8 +44,8 @@ def crps_rows(predictive: Predictive, y: Numbers) -> Array64:
 
     def score(p: Predictive) -> Array:
         z = (jnp.asarray(y) - p.shift) / p.scale
-        if p.likelihood.normal:
-            return p.scale * _gaussian(p.likelihood, p.params, p.f, z)
+        if p.likelihood.normals is not None:
+            return p.scale * _of_normals(p.likelihood.normals, p.params, p.f, z)
         if p.likelihood.discrete:
             return _sum(p.likelihood, p.params, p.f, z, p.quantile(NEGLIGIBLE), p.quantile(1 - NEGLIGIBLE))
         mesh, length = _mesh(p.likelihood, p.params, p.f)
@@ -56,18 +57,19 @@ def crps_rows(predictive: Predictive, y: Numbers) -> Array64:
 
 
 @partial(jax.jit, static_argnums=0)
-def _gaussian(
-    likelihood: Likelihood, params: PyTree, f: Float[Array, "n B k"], y: Float[Array, "B m"]
+def _of_normals(
+    normals: Callable[..., tuple[Array, Array, Array]], params: PyTree, f: Float[Array, "n B k"], y: Float[Array, "B m"]
 ) -> Float[Array, "B m"]:
-    mean, std = _moments(likelihood, params, f)
+    found = jax.vmap(normals, axis_size=f.shape[0])(params, f)  # each (n, c, B, m)
+    weight, mean, scale = (jnp.moveaxis(part.reshape(-1, *y.shape), 0, 1) for part in found)
 
-    def one(row: tuple[Array, Array, Array]) -> Array:
-        mean, variance, y = row[0], row[1] ** 2, row[2]
-        to_data = jnp.mean(_distance(y - mean, variance), axis=0)
-        apart = jnp.mean(_distance(mean[:, None] - mean, variance[:, None] + variance), axis=(0, 1))
-        return to_data - apart / 2
+    def one(row: tuple[Array, Array, Array, Array]) -> Array:
+        weight, mean, variance, y = row[0] / f.shape[0], row[1], row[2] ** 2, row[3]
+        to_data = jnp.sum(weight * _distance(y - mean, variance), axis=0)
+        apart = weight[:, None] * weight * _distance(mean[:, None] - mean, variance[:, None] + variance)
+        return to_data - jnp.sum(apart, axis=(0, 1)) / 2
 
-    return _by_rows(one, (mean, std, y), mean[0].size * f.shape[0])
+    return _by_rows(one, (weight, mean, scale, y), mean[0].size * mean.shape[1])
 
 
 def _distance(d: Array, variance: Array) -> Array:

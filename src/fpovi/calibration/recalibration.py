@@ -139,6 +139,11 @@ def _stretched(base: Likelihood) -> Likelihood:
     def sample(key: Key, params: PyTree, f: Array) -> Array:
         return out(params, f, base.sample(key, params[0], split(f)[0]))
 
+    def normals(params: PyTree, f: Array) -> tuple[Array, Array, Array]:
+        assert base.normals is not None
+        weight, mean, scale = base.normals(params[0], split(f)[0])
+        return weight, out(params, f, mean), params[1] * scale
+
     return base._replace(
         init=lambda: (base.init(), jnp.ones(())),
         canonical=lambda outputs: outputs,
@@ -151,4 +156,5 @@ def _stretched(base: Likelihood) -> Likelihood:
         noise=lambda params: params[1] * base.noise(params[0]),
         width=lambda m: columns * m,
         targets=lambda k: k // columns,
+        normals=None if base.normals is None else normals,
     )

@@ -49,6 +49,8 @@ def whiten(split: Split) -> Split:
     """
     inputs = standardiser(split.x_train)
     z = inputs(split.x_train)
+    if not np.isfinite(z).all() or np.all(np.ptp(split.x_train, axis=0) == 0):
+        raise ValueError("x_train must be finite, and some column must vary, to have principal components")
     variances, axes = np.linalg.eigh(z.T @ z / len(z))
     vary = variances > LEAST_VARIANCE * variances[-1]
     onto = axes[:, vary] / np.sqrt(variances[vary])

@@ -29,10 +29,14 @@ def cells(setup: Setup, options: Options) -> list[Cell]:
     splits = lambda dataset: preset.splits_of_protein if dataset == "protein" else preset.splits  # noqa: E731
     shown = (*preset.methods, *preset.beside)
     listed = grid(setup.rows_in, options, preset.datasets, splits, shown, setup.methods)
-    fit = [cell for cell in listed if cell.dataset in ON_FEW_ROWS.get(cell.method, (cell.dataset,))]
-    if not fit:
-        raise ValueError(f"{', '.join(options.methods)} is only for {', '.join(ON_FEW_ROWS[listed[0].method])}")
-    return [replace(cell, preset=preset.owner(cell.method, options.preset)) for cell in fit]
+    able = [cell for cell in listed if cell.dataset in ON_FEW_ROWS.get(cell.method, (cell.dataset,))]
+    missing = [cell for cell in listed if cell not in able and cell.method in options.methods]
+    if missing:
+        cell = missing[0]
+        raise ValueError(
+            f"method={cell.method!r} is too slow for {cell.dataset}: only for {', '.join(ON_FEW_ROWS[cell.method])}"
+        )
+    return [replace(cell, preset=preset.owner(cell.method, options.preset)) for cell in able]
 
 
 def length(cell: Cell) -> int:

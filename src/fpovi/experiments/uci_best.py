@@ -8,7 +8,8 @@ themselves. So several ways are tried on most training rows, and the one that fi
 all of them. These rows also tell how much too narrow or too wide its answers are.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -34,19 +35,20 @@ from fpovi.loop import run
 from fpovi.networks import fan_out_scales, mlp
 from fpovi.predictive import Predictive, predict
 from fpovi.priors import moment_matched
-from fpovi.types import Algorithm, Flow, Likelihood, Network, Recipe, Scalar
+from fpovi.types import Algorithm, DivergedError, Flow, Likelihood, Network, Recipe, Scalar
 
 HELD, ENOUGH_ROWS, MOST_FOLDS = 0.15, 300, 4  # the share of rows to choose by, how many will do, in how many parts
-FEW_ROWS = 2000  # up to so many all ways are tried
+ALL_WAYS_UP_TO = 2000  # rows
 CLOSE = 1.1  # how many times the least RMSE a way may have
 MOST_TRIAL_STEPS, MOST_STEPS = 6000, 40_000  # the latter fewer than the paper's on protein alone
 RATE = 1e-2
 CONSTANT, REST = 0.7, 0.02  # the share of steps before the rate falls, and what is left of it in the end
-STRETCHES = np.append(1, np.geomspace(0.7, 2.8, 24))  # of answers about their means; none, if nothing is better
+STRETCHES = 1.06 ** np.arange(-20, 21)  # of answers about their means, from .3 to 3.2
 LEAST_FLOOR = 1e-3
 EVIDENCE = "evidence"
 
 Way = Callable[[int, tuple[int, ...], Split, Plan], Predictive]
+Told = list[tuple[Predictive, NDArray[np.float64]]]  # of every fold, answers and what came true
 
 
 def estimator(seed: int, hidden: tuple[int, ...]) -> BNNRegressor:
@@ -59,7 +61,7 @@ def by_evidence(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) ->
     return estimator(seed, hidden).fit(split.x_train, split.y_train).predict_dist(split.x_test)
 
 
-class Noise(NamedTuple):
+class Scatter(NamedTuple):
     """How targets scatter, given a network's values, and the flow that gets on best with that."""
 
     likelihood: Callable[[NDArray[np.float64]], Likelihood]
@@ -74,31 +76,33 @@ def _mixture(floor: float) -> Likelihood:
 def several_peaks(y: NDArray[np.float64]) -> Likelihood:
     """A mixture, no peak of which is narrower than the rounding of the targets ``y``, if they are rounded.
 
-    Grades of wine are whole numbers: a density may be as high as it likes there, and says nothing with it.
+    Grades of wine are whole numbers: peaks at all of them may be as high as one likes, without a word about which it
+    will be. (A single normal is high in one place only, and has to know it.)
     """
-    rounding = np.min(np.diff(np.unique(y)), initial=np.std(y)) / np.sqrt(12) / np.std(y)
+    steps = np.diff(np.unique(y))
+    rounding = np.min(steps) / np.sqrt(12) / np.std(y) if len(steps) else 0.0
     return _mixture(max(LEAST_FLOOR, float(f"{rounding:.0e}")))  # one digit, so that splits share a program
 
 
 _GAUSSIAN, _HEAVY_TAILS = gaussian(start=paper.NOISE_START), student_t(start=paper.NOISE_START)
-NOISES = {
-    "gaussian": Noise(lambda y: _GAUSSIAN, gfsf),
-    "student_t": Noise(lambda y: _HEAVY_TAILS, svgd),
-    "mixture": Noise(several_peaks, svgd),
+SCATTERS = {
+    "gaussian": Scatter(lambda y: _GAUSSIAN, gfsf),
+    "student_t": Scatter(lambda y: _HEAVY_TAILS, svgd),
+    "mixture": Scatter(several_peaks, svgd),
 }
 
 
-def from_small_weights(noise: Noise, seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:
+def from_small_weights(scatter: Scatter, seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:
     """The answer of the paper's f-POVI under another likelihood, with a higher rate that falls in the end.
 
     At a constant rate particles that see a few rows at a time never settle.
     """
-    likelihood = noise.likelihood(split.y_train)
+    likelihood = scatter.likelihood(split.y_train)
     network = network_of(split.x_train.shape[1], hidden, likelihood.width(1))
     scaled = scale_split(split, unit_norm=True)
     key_start, key_run = jax.random.split(jax.random.key(seed))
     dials = paper.surroundings(scaled.train.x), jnp.asarray(float(plan.steps))
-    recipe = Recipe(_recipe(network, likelihood, noise.flow), dials)
+    recipe = Recipe(_recipe(network, likelihood, scatter.flow), dials)
     start = recipe.algorithm.init(key_start, paper.PARTICLES)
     options: dict[str, Any] = {"batch_size": plan.batch_size, "chunk_size": plan.between}
     state = run(key_run, recipe, start, scaled.train, plan.steps, **options).state
@@ -138,7 +142,7 @@ def rate_at(steps: Scalar, count: Array) -> Scalar:
 
 
 WAYS: dict[str, Way] = {
-    **{name: partial(from_small_weights, noise) for name, noise in NOISES.items()},
+    **{name: partial(from_small_weights, scatter) for name, scatter in SCATTERS.items()},
     EVIDENCE: by_evidence,
 }
 
@@ -178,7 +182,7 @@ def choose(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Choi
     """The way that, well stretched, finds held-out training rows most probable; test rows are not looked at.
 
     Gaussian noise tells whether principal components are the better inputs, and the others get what it prefers. Where
-    rows are many, the prior and the tails matter less, and two ways are not tried.
+    rows are many a trial is long: only a mixture is tried then, which has any tails it likes.
 
     A way whose mean is much further off than that of another is not taken: where the noise may depend on the inputs,
     networks can call hard rows noisy and leave them at that. Stretch and way are chosen by the same rows: one number
@@ -188,24 +192,31 @@ def choose(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Choi
     short, inner = plan._replace(steps=min(plan.steps, MOST_TRIAL_STEPS)), folds(seed, split)
 
     def tried(way: str, white: bool) -> Trial:
-        said = [(learn(way, white, seed, hidden, fold, short), fold.y_test) for fold in inner]
-        return judge(way, white, said, (1.0,) if way == EVIDENCE else STRETCHES.tolist())
+        try:
+            said = [(learn(way, white, seed, hidden, fold, short), fold.y_test) for fold in inner]
+        except DivergedError:
+            return Trial(Choice(way, white, 1.0), math.inf, math.inf)
+        stretch, loss = best_stretch(said) if way != EVIDENCE else (1.0, stretched_nll(said, 1.0))
+        return Trial(Choice(way, white, stretch), loss, float(np.mean([rmse(*pair) for pair in said])))
 
     trials = [tried("gaussian", False), tried("gaussian", True)]
     white = trials[1].nll < trials[0].nll
-    others = ("mixture",) if len(split.y_train) > FEW_ROWS else ("mixture", "student_t", EVIDENCE)
+    others = ("mixture",) if len(split.y_train) > ALL_WAYS_UP_TO else ("mixture", "student_t", EVIDENCE)
     trials += [tried(way, white and way != EVIDENCE) for way in others]
     least = min(trial.rmse for trial in trials)
     return min((trial for trial in trials if trial.rmse <= CLOSE * least), key=lambda trial: trial.nll).choice
 
 
-def judge(
-    way: str, white: bool, said: list[tuple[Predictive, NDArray[np.float64]]], stretches: Sequence[float]
-) -> Trial:
-    """Answers and what came true, of every fold; one stretch for all of them."""
-    losses = {c: float(np.mean([nll(recalibrate(answer, c), y) for answer, y in said])) for c in stretches}
+def best_stretch(said: Told) -> tuple[float, float]:
+    """The factor by which all answers are best stretched about their means, and the NLL then."""
+    losses = {c: stretched_nll(said, c) for c in STRETCHES.tolist()}
     stretch = min(losses, key=losses.__getitem__)
-    return Trial(Choice(way, white, stretch), losses[stretch], float(np.mean([rmse(*pair) for pair in said])))
+    return stretch, losses[stretch]
+
+
+def stretched_nll(said: Told, stretch: float) -> float:
+    """The mean over folds."""
+    return float(np.mean([nll(recalibrate(told, stretch), y) for told, y in said]))
 
 
 def answer(choice: Choice, seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:

@@ -3,6 +3,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy import stats
 from jaxtyping import Array, Float, Shaped
 
@@ -22,14 +23,18 @@ def mixture(components: int = 3, floor: float = 1e-3) -> Likelihood:
         floor: the least of their scales, in standardised units. Where targets are rounded, as grades are, a density
             could be made arbitrarily high at them: a floor of the order of the rounding prevents it.
     """
-    if isinstance(components, bool) or not isinstance(components, int) or components < 1:
+    if isinstance(components, bool) or not isinstance(components, int | np.integer) or components < 1:
         raise ValueError(f"components={components!r} must be a positive whole number")
     check_positive("floor", floor)
 
     def parts(f: Float[Array, "B k"]) -> tuple[Array, Array, Array]:
         """Log-weights, means and scales, each ``(components, m, B)``: rows last, as a CPU likes it."""
-        logits, means, raw = f.T.reshape(3, components, -1, f.shape[0])
+        logits, means, raw = f.T.reshape(3, components, f.shape[1] // (3 * components), f.shape[0])
         return jax.nn.log_softmax(logits, axis=0), means, floor + jax.nn.softplus(raw)
+
+    def normals(params: PyTree, f: Float[Array, "B k"]) -> tuple[Array, Array, Array]:
+        log_weights, means, scales = (jnp.swapaxes(part, 1, 2) for part in parts(f))
+        return jnp.exp(log_weights), means, scales
 
     def log_prob(params: PyTree, f: Float[Array, "B k"], y: Shaped[Array, "B m"]) -> Float[Array, "B m"]:
         log_weights, means, scales = parts(f)
@@ -66,4 +71,5 @@ def mixture(components: int = 3, floor: float = 1e-3) -> Likelihood:
         noise=lambda params: jnp.zeros(()),
         width=lambda m: 3 * components * m,
         targets=lambda k: k // (3 * components),
+        normals=normals,
     )
