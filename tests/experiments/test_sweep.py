@@ -16,7 +16,7 @@ import jax
 import pytest
 from rich.console import Console
 
-from fpovi.cli.progress import CellProgress, means
+from fpovi.cli.progress import CellProgress
 from fpovi.experiments.registry import EXPERIMENTS, Options
 from fpovi.experiments.store import Cell, Row, Store
 from fpovi.experiments.sweep import CellsFailedError, sweep
@@ -274,7 +274,8 @@ def test_the_live_table_has_means_of_what_is_done():
         progress.started(cell)
         progress.finished(Row(cell, {"nll": nll, "way": "evidence", "curve": [1.0]}, 3.0, {}))
     progress.finished(Row(Cell("uci", "gp", "yacht"), {"rmse": 0.5}, 4.0, {}))
-    console.print(means(progress.rows))
-    head, _, *lines = [line.split() for line in console.export_text().splitlines() if line.strip()]
+    console.print(progress)
+    bar, head, _, *lines = [line.split() for line in console.export_text().splitlines() if line.strip()]
+    assert {"all", "3/5"} <= set(bar)
     assert head == ["set", "method", "done", "nll", "rmse", "s"]
     assert lines == [["yacht", "f-svgd", "2", "1.5", "3"], ["yacht", "gp", "1", "0.5", "4"]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bars of long work: rows of a table, and a live table of a sweep above a line for every running cell."""
+"""Bars of long work: rows of a table, and a line for every running cell of a sweep above a live table."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ class CellProgress:
         self.live = Live(self, console=self.bar.console, transient=True)
 
     def __rich__(self) -> Group:
-        return Group(*([means(self.rows)] if self.rows else []), self.bar)
+        return Group(self.bar, *([means(self.rows)] if self.rows else []))  # a low terminal cuts off what is below
 
     def __enter__(self) -> "CellProgress":
         if not self.bar.disable:

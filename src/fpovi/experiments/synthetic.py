@@ -41,12 +41,12 @@ SPACES: dict[str, Callable[[str], Callable[[Problem, int], Algorithm]]] = {
     "f": lambda flow: partial(in_functions, flow, width_aware),
     "released": lambda flow: partial(as_released, flow),
 }
-KERNELS = {"": "RBF", "_kf": "k_f", "_ka": "k_a"}  # by the end of a method's name
-_ON = {"_kf": "function_value", "_ka": "activation"}
-COMPARED = ("svgd", "w_sgld_b")  # flows with which kernels are tried
+COMPARED = ("svgd", "w_sgld_b")  # flows with which kernels are tried, and these by the end of a method's name
+LOOKING = {"": "rbf", "_kf": "function_value", "_ka": "activation"}
+CALLED = {"": "RBF", "_kf": "k_f", "_ka": "k_a"}
 ALGORITHMS: dict[str, Callable[[Problem, int], Algorithm]] = {
     **{f"{space}_{flow}": make(flow) for space, make in SPACES.items() for flow in FLOWS},
-    **{f"w_{flow}{end}": partial(in_weights, flow, kernel=kernel) for flow in COMPARED for end, kernel in _ON.items()},
+    **{f"w_{flow}{end}": partial(in_weights, flow, kernel=k) for flow in COMPARED for end, k in LOOKING.items()},
     "f_svgd_nngp": partial(in_functions, "svgd", nngp),
     "map_ensemble": partial(in_weights, "ensemble"),
 }
@@ -67,7 +67,7 @@ POSTERIORS: dict[str, Callable[[int, Problem, Watch], Found]] = {
 PRESETS = {
     "quick": ("nuts", "gp", "f_svgd", "f_svgd_nngp", "w_svgd", "map_ensemble"),
     "paper": ("nuts", *(f"{space}_{flow}" for space in SPACES for flow in FLOWS)),
-    "kernels": ("nuts", "f_svgd", *(f"w_{flow}{end}" for flow in COMPARED for end in KERNELS)),
+    "kernels": ("nuts", "f_svgd", *(f"w_{flow}{end}" for flow in COMPARED for end in CALLED)),
 }
 LABELS = {
     "nuts": "NUTS, 50 draws",
@@ -77,7 +77,7 @@ LABELS = {
     "w_svgd": "weight-space SVGD",
     "map_ensemble": "MAP ensemble",
     **{f"w_{flow}": f"weight-space {label}" for flow, label in FLOWS.items()},
-    **{f"w_{flow}{end}": f"weight-space {FLOWS[flow]}, {KERNELS[end]}" for flow in COMPARED for end in _ON},
+    **{f"w_{flow}{end}": f"weight-space {FLOWS[flow]}, {CALLED[end]}" for flow in COMPARED for end in CALLED if end},
     **{f"f_{flow}": f"f-{label}" for flow, label in FLOWS.items()},
     **{f"released_{flow}": f"f-{label}, as released" for flow, label in FLOWS.items()},
 }

@@ -14,7 +14,7 @@ from fpovi.data.sine import sine
 from fpovi.experiments.sine_posteriors import GRID, problem
 from fpovi.experiments.sine_scores import REGION_NAMES, predictive_band
 from fpovi.experiments.store import Row
-from fpovi.experiments.synthetic import ALGORITHMS, COMPARED, FLOWS, KERNELS, LABELS, SPACES
+from fpovi.experiments.synthetic import ALGORITHMS, CALLED, COMPARED, FLOWS, LABELS, SPACES
 from fpovi.experiments.view import View, markdown, short
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, observations, outline
 
@@ -43,7 +43,7 @@ GRIDS = {
     ),
     "kernels": Grid(
         tuple(
-            Line(f"weight space,\n{FLOWS[flow]}", {f"w_{flow}{end}": label for end, label in KERNELS.items()})
+            Line(f"weight space,\n{FLOWS[flow]}", {f"w_{flow}{end}": label for end, label in CALLED.items()})
             for flow in COMPARED
         ),
         beside="f_svgd",
@@ -147,7 +147,7 @@ def _many_panels(rows: Sequence[Row], grid: Grid) -> Figure:
     by_method = {row.cell.method: row for row in rows}
     truth = by_method["nuts"]
     original = _rescale(truth.cell.seed)
-    columns = 1 + max(len(line.panels) for line in grid.lines)
+    columns = 1 + len(grid.lines[0].panels)
     drawing = Figure(figsize=(2.7 * columns, 0.4 + 2.6 * len(grid.lines)), layout="constrained")
     axes = drawing.subplots(len(grid.lines), columns, sharex=True, sharey=True)
 
@@ -161,14 +161,13 @@ def _many_panels(rows: Sequence[Row], grid: Grid) -> Figure:
     exact = np.asarray(truth.metrics["quantiles"])
     _panel(axes[0, 0], {**truth.metrics, "predictive": predictive_band(exact)}, truth, original, TRUTH)
     axes[0, 0].set_title("NUTS", color=TRUTH)
-    for unused in axes[1:, 0]:
-        unused.set_axis_off()
     if grid.beside is None:
         axes[1, 0].legend(*axes[0, 0].get_legend_handles_labels(), loc="upper left", fontsize=9)
     else:
-        axes[1, 0].set_axis_on()
         draw(axes[1, 0], grid.beside, LABELS[grid.beside])
         axes[0, 0].legend(loc="upper left", fontsize=7)
+    for unused in axes[1 if grid.beside is None else 2 :, 0]:
+        unused.set_axis_off()
     for places, line in zip(axes[:, 1:], grid.lines, strict=True):
         colours = [draw(panel, *named) for panel, named in zip(places, line.panels.items(), strict=True)]
         places[0].tick_params(labelleft=True)
