@@ -172,6 +172,13 @@ def test_fewer_rows_than_inputs_have_fewer_components():
     np.testing.assert_allclose(white.x_train.T @ white.x_train / 4, np.eye(3), atol=1e-10)  # float64
 
 
+def test_no_component_is_let_far_out():
+    """One of a thousand rows is far off in a direction that hardly varies: 30 standard deviations of it."""
+    x = np.random.default_rng(0).normal(size=(1000, 1)) + np.array([[0, 0]] * 999 + [[1e-3, 0]])
+    white = whiten(Split(x, x[:, 0], x[-1:], x[-1:, 0]))
+    assert np.abs(white.x_train).max() == np.abs(white.x_test).max() == 6
+
+
 def test_whitening_is_scikit_learns():
     """Principal components of standardised inputs, up to their signs, on training and test rows; constants are gone."""
     rng = np.random.default_rng(0)

@@ -12,6 +12,7 @@ from fpovi.preprocessing import Standardiser, standardiser
 from fpovi.types import Batch
 
 LEAST_VARIANCE = 1e-10  # of a principal component, beside the largest; less is rounding
+FURTHEST = 6.0  # standard deviations of a component
 
 
 class Scaled(NamedTuple):
@@ -45,7 +46,8 @@ def whiten(split: Split) -> Split:
     """The inputs as principal components with variance 1 on the training rows; those that never vary are left out.
 
     Where inputs are nearly copies of one another, what tells them apart is too small for a network to learn from: the
-    components of naval's inputs differ by a factor of 1,000 in size.
+    components of naval's inputs differ by a factor of 1,000 in size. What is small may also have outliers that no
+    network should have to follow (protein's are at 58 standard deviations): none is let further out than 6.
     """
     inputs = standardiser(split.x_train)
     z = inputs(split.x_train)
@@ -54,4 +56,5 @@ def whiten(split: Split) -> Split:
     variances, axes = np.linalg.eigh(z.T @ z / len(z))
     vary = variances > LEAST_VARIANCE * variances[-1]
     onto = axes[:, vary] / np.sqrt(variances[vary])
-    return split._replace(x_train=z @ onto, x_test=inputs(split.x_test) @ onto)
+    x_train, x_test = (np.clip(rows @ onto, -FURTHEST, FURTHEST) for rows in (z, inputs(split.x_test)))
+    return split._replace(x_train=x_train, x_test=x_test)
