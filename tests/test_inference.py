@@ -342,6 +342,7 @@ TARGETS = {
     "gaussian": np.zeros((B, 1)),
     "heteroscedastic": np.zeros((B, 1)),
     "student_t": np.zeros((B, 1)),
+    "mixture": np.zeros((B, 1)),
     "categorical": np.arange(B)[:, None],
     "bernoulli": np.ones((B, 1)),
     "poisson": np.ones((B, 1)),

@@ -57,7 +57,10 @@ def test_demo_as_json(finished):
     ("arguments", "said"),
     [
         (["reproduce", "unknown"], UNKNOWN),
-        (["reproduce", "synthetic", "--preset", "fast"], "preset='fast' is not known; choose one of paper, quick"),
+        (
+            ["reproduce", "synthetic", "--preset", "fast"],
+            "preset='fast' is not known; choose one of kernels, paper, quick",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_a_non_zero_exit(arguments, said, tmp_path):
