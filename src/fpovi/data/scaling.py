@@ -12,7 +12,7 @@ from fpovi.preprocessing import Standardiser, standardiser
 from fpovi.types import Batch
 
 LEAST_VARIANCE = 1e-10  # of a principal component, beside the largest; less is rounding
-FURTHEST = 6.0  # standard deviations of a component
+FURTHEST = 6.0  # standard deviations of a component; put in after a test score, see docs/uci.md
 
 
 class Scaled(NamedTuple):
