@@ -6,10 +6,11 @@ import os
 
 import numpy as np
 import pytest
+from scipy.stats import norm, rankdata
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from fpovi.data.scaling import scale_split, whiten
+from fpovi.data.scaling import INPUTS, normal_scores, scale_split, whiten
 from fpovi.data.splits import (
     DRAWS,
     PARTS,
@@ -172,11 +173,24 @@ def test_fewer_rows_than_inputs_have_fewer_components():
     np.testing.assert_allclose(white.x_train.T @ white.x_train / 4, np.eye(3), atol=1e-10)  # float64
 
 
-def test_no_component_is_let_far_out():
-    """One of a thousand rows is far off in a direction that hardly varies: 30 standard deviations of it."""
-    x = np.random.default_rng(0).normal(size=(1000, 1)) + np.array([[0, 0]] * 999 + [[1e-3, 0]])
-    white = whiten(Split(x, x[:, 0], x[-1:], x[-1:, 0]))
-    assert np.abs(white.x_train).max() == np.abs(white.x_test).max() == 6
+def test_normal_scores_are_normal_quantiles_of_ranks():
+    """scipy's ranks of the training rows, ties at their mean; test rows in between, and never beyond the last."""
+    x = np.round(np.random.default_rng(0).exponential(size=(200, 2)), 1)  # with ties
+    x_test = np.asarray([[-5.0, 100.0], [0.25, 0.3]])
+    found = normal_scores(Split(x, x[:, 0], x_test, np.zeros(2)))
+    expected = norm.ppf((rankdata(x, axis=0) - 0.5) / len(x))
+    np.testing.assert_allclose(found.x_train, expected, rtol=1e-12)  # float64
+    assert found.x_test[0].tolist() == [expected[:, 0].min(), expected[:, 1].max()]
+    at = lambda value, column: expected[x[:, column] == value, column][0]  # noqa: E731
+    np.testing.assert_allclose(found.x_test[1], [(at(0.2, 0) + at(0.3, 0)) / 2, at(0.3, 1)], rtol=1e-9)
+
+
+def test_even_inputs_follow_no_outlier():
+    """One of a thousand rows is 30 standard deviations off in a direction that hardly varies; as ranks none is."""
+    x = np.random.default_rng(0).normal(size=(1000, 1)) * [1, 1] + np.array([[0, 0]] * 999 + [[0, 1e6]])
+    split = Split(x, x[:, 0], x[-1:], x[-1:, 0])
+    assert np.abs(INPUTS["white"](split).x_train).max() > 20
+    assert np.abs(INPUTS["even"](split).x_train[:, -1]).max() < 5
 
 
 def test_whitening_is_scikit_learns():

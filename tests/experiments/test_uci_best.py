@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ways to learn are chosen by training rows alone, and each answers in the target's units."""
 
-from functools import partial
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -44,15 +42,13 @@ def fixed_ways(monkeypatch, **ways):
     """Ways that are off by ``shift`` everywhere and have a noise, and a list of what they are asked."""
     asked = []
 
-    def way(name, shift, noise):
-        def learn(seed, hidden, given, plan):
-            asked.append((name, len(given.y_train), plan.steps))
-            f = jnp.asarray(given.y_test[None, :, None] + shift, jnp.float32)
-            return Predictive(gaussian(noise), f, (), jnp.zeros(()), jnp.ones(()))
+    def learn(way, inputs, seed, hidden, given, plan):
+        asked.append((way, inputs, len(given.y_train), plan.steps))
+        shift, noise = ways[way]
+        f = jnp.asarray(given.y_test[None, :, None] + shift, jnp.float32)
+        return Predictive(gaussian(noise), f, (), jnp.zeros(()), jnp.ones(()))
 
-        return learn
-
-    monkeypatch.setattr(uci_best, "WAYS", {name: way(name, *numbers) for name, numbers in ways.items()})
+    monkeypatch.setattr(uci_best, "learn", learn)
     return asked
 
 
@@ -61,52 +57,46 @@ WRONG = (60.0, 1.0)  # far off
 
 def test_the_way_that_predicts_held_out_rows_learns_from_all(monkeypatch):
     """The best is asked once more, with all rows and all steps."""
-    ways = {"gaussian": WRONG, "mixture": (6.0, 1.0), "student_t": (0.5, 1.0), "evidence": (3.0, 1.0)}
+    ways = {"gaussian": WRONG, "mixture": (6.0, 1.0), "student_t": (0.5, 1.0)}
     split, asked = a_split(), fixed_ways(monkeypatch, **ways)
-    monkeypatch.setattr(uci_best, "MOST_TRIAL_STEPS", 5)
+    monkeypatch.setattr(uci_best, "TRIAL_STEPS", 5)
     found = uci_methods.METHODS["fpovi"](uci_methods.Task(0, split, (5,), 10, 4), lambda *_: None)
     assert found.facts["way"] == "student_t"
     # errors are half the noise; factors are 6 % apart
     assert found.facts["stretch"] == pytest.approx(0.5, rel=0.03)
     np.testing.assert_allclose(found.said.std, found.facts["stretch"], rtol=1e-5)
     np.testing.assert_allclose(found.said.mean[:, 0], split.y_test + 0.5, rtol=1e-6)
-    assert asked[-1] == ("student_t", 30, 12)
-    assert {(rows, steps) for _, rows, steps in asked[:-1]} == {(26, 5)}  # 4 of 30 rows held out
+    assert asked[-1] == ("student_t", "plain", 30, 12)
+    assert {(rows, steps) for _, _, rows, steps in asked[:-1]} == {(26, 5)}  # 4 of 30 rows held out
 
 
 @pytest.mark.parametrize(("off", "chosen"), [(1.05, "mixture"), (1.2, "gaussian")])
 def test_a_way_far_off_is_not_taken_however_likely(off, chosen, monkeypatch):
     """Of two with one noise each, the other's is far too small for its errors."""
-    fixed_ways(monkeypatch, gaussian=(1.0, 0.1), mixture=(off, 1.0), student_t=WRONG, evidence=WRONG)
+    fixed_ways(monkeypatch, gaussian=(1.0, 0.1), mixture=(off, 1.0), student_t=WRONG)
     assert uci_best.choose(0, (5,), a_split(), PLAN).way == chosen
 
 
-def test_a_way_that_knows_its_noise_is_not_stretched(monkeypatch):
-    fixed_ways(monkeypatch, gaussian=(0.54, 10.0), mixture=WRONG, student_t=WRONG, evidence=(0.5, 1.0))
-    assert uci_best.choose(0, (5,), a_split(), PLAN) == ("evidence", False, 1.0)
-
-
-@pytest.mark.parametrize("better", [False, True])
-def test_all_but_the_evidence_get_the_inputs_that_gaussian_noise_prefers(better, monkeypatch):
-    """Principal components of the training rows have variance 1, the inputs here 4."""
+@pytest.mark.parametrize("better", uci_best.INPUTS)
+def test_all_get_the_inputs_that_gaussian_noise_prefers(better, monkeypatch):
     given = []
 
-    def learn(name, seed, hidden, split, plan):
-        white = bool(np.allclose(np.cov(split.x_train.T, bias=True), np.eye(3), atol=1e-8))
-        given.append((name, white))
-        off = 1.0 if white == better else 2.0
-        f = jnp.asarray(split.y_test[None, :, None] + off, jnp.float32)
+    def learn(way, inputs, seed, hidden, split, plan):
+        given.append((way, inputs))
+        f = jnp.asarray(split.y_test[None, :, None] + (1.0 if inputs == better else 2.0), jnp.float32)
         return Predictive(gaussian(1.0), f, (), jnp.zeros(()), jnp.ones(()))
 
-    monkeypatch.setattr(uci_best, "WAYS", {name: partial(learn, name) for name in uci_best.WAYS})
-    assert uci_best.choose(0, (5,), a_split(), PLAN).white == better
-    assert dict(given[-4 * 3 :: 4]) == {"mixture": better, "student_t": better, "evidence": False}  # 4 folds of each
+    monkeypatch.setattr(uci_best, "learn", learn)
+    assert uci_best.choose(0, (5,), a_split(), PLAN).inputs == better
+    assert given[::4] == [  # 4 folds of each
+        *(("gaussian", inputs) for inputs in uci_best.INPUTS), ("mixture", better), ("student_t", better),
+    ]  # fmt: skip
 
 
-def test_of_many_rows_fewer_ways_are_tried(monkeypatch):
-    asked = fixed_ways(monkeypatch, gaussian=(1.0, 1.0), mixture=(1.0, 1.0))
-    uci_best.choose(0, (5,), a_split(rows=uci_best.ALL_WAYS_UP_TO + 20), PLAN)
-    assert [name for name, *_ in asked] == ["gaussian", "gaussian", "mixture"]
+def test_of_many_rows_other_ways_are_tried(monkeypatch):
+    asked = fixed_ways(monkeypatch, **dict.fromkeys(uci_best.WAYS, (1.0, 1.0)))
+    uci_best.choose(0, (5,), a_split(rows=uci_best.MANY_ROWS + 20), PLAN)
+    assert [way for way, *_ in asked] == ["gaussian"] * 3 + ["mixture", "smooth mixture"]
 
 
 @pytest.mark.parametrize(
@@ -125,11 +115,15 @@ def test_no_peak_is_narrower_than_the_rounding_of_targets(y, floor):
 
 
 def test_a_way_that_diverges_is_not_taken(monkeypatch):
-    def diverges(*_):
-        raise DivergedError(3, None, "a lower rate")
+    fixed_ways(monkeypatch, gaussian=(1.0, 1.0), mixture=WRONG)
+    fixed = uci_best.learn
 
-    fixed_ways(monkeypatch, gaussian=(1.0, 1.0), mixture=WRONG, student_t=WRONG)
-    monkeypatch.setitem(uci_best.WAYS, "evidence", diverges)
+    def learn(way, *rest):
+        if way == "student_t":
+            raise DivergedError(3, None, "a lower rate")
+        return fixed(way, *rest)
+
+    monkeypatch.setattr(uci_best, "learn", learn)
     assert uci_best.choose(0, (5,), a_split(), PLAN).way == "gaussian"
 
 
@@ -148,20 +142,23 @@ def test_answers_are_stretched_as_far_as_held_out_rows_want(right):
 
 
 def test_the_rate_falls_in_the_end():
-    rates = [float(uci_best.rate_at(jnp.asarray(1000.0), jnp.asarray(count))) for count in (0, 700, 850, 1000)]
+    rates = [
+        float(uci_best.rate_at(jnp.asarray(0.01), jnp.asarray(1000.0), jnp.asarray(count)))
+        for count in (0, 700, 850, 1000)
+    ]
     np.testing.assert_allclose(rates, [0.01, 0.01, 0.0051, 0.0002], rtol=1e-4)  # halfway (1 + .02)/2 of it
 
 
 @pytest.mark.parametrize(
     "name",  # the others are built alike, and take as long to compile
-    [n if n == "mixture" else pytest.param(n, marks=pytest.mark.slow) for n in uci_best.SCATTERS],
+    [n if n == "mixture" else pytest.param(n, marks=pytest.mark.slow) for n in uci_best.WAYS],
 )
 def test_splits_of_a_set_share_programs(name, monkeypatch):
     """One more split, with other rows, scales and seed, compiles no step; answers are in the target's units."""
     monkeypatch.setattr(uci_learners, "PARTICLES", 4)
-    first = uci_best.WAYS[name](0, (5,), a_split(0), PLAN)
+    first = uci_best.learn(name, "even", 0, (5,), a_split(0), PLAN)
     programs = _chunk._cache_size()
-    second = uci_best.WAYS[name](1, (5,), a_split(1), PLAN)
+    second = uci_best.learn(name, "even", 1, (5,), a_split(1), PLAN)
     assert _chunk._cache_size() == programs
     assert second.f.shape == first.f.shape
     assert np.all(np.abs(second.mean - 150) < 60)  # mean 150, standard deviation 20; 12 steps from near 0

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A split in the units networks like, learned from its training rows alone."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from fpovi.batches import make_batch
 from fpovi.data.uci import Split
@@ -12,7 +14,6 @@ from fpovi.preprocessing import Standardiser, standardiser
 from fpovi.types import Batch
 
 LEAST_VARIANCE = 1e-10  # of a principal component, beside the largest; less is rounding
-FURTHEST = 6.0  # standard deviations of a component; put in after a test score, see docs/uci.md
 
 
 class Scaled(NamedTuple):
@@ -46,8 +47,7 @@ def whiten(split: Split) -> Split:
     """The inputs as principal components with variance 1 on the training rows; those that never vary are left out.
 
     Where inputs are nearly copies of one another, what tells them apart is too small for a network to learn from: the
-    components of naval's inputs differ by a factor of 1,000 in size. What is small may also have outliers that no
-    network should have to follow (protein's are at 58 standard deviations): none is let further out than 6.
+    components of naval's inputs differ by a factor of 1,000 in size.
     """
     inputs = standardiser(split.x_train)
     z = inputs(split.x_train)
@@ -56,5 +56,32 @@ def whiten(split: Split) -> Split:
     variances, axes = np.linalg.eigh(z.T @ z / len(z))
     vary = variances > LEAST_VARIANCE * variances[-1]
     onto = axes[:, vary] / np.sqrt(variances[vary])
-    x_train, x_test = (np.clip(rows @ onto, -FURTHEST, FURTHEST) for rows in (z, inputs(split.x_test)))
+    return split._replace(x_train=z @ onto, x_test=inputs(split.x_test) @ onto)
+
+
+def normal_scores(split: Split) -> Split:
+    r"""Every input by its rank among the training rows: the r-th of N becomes :math:`\Phi^{-1}((r - 1/2)/N)`.
+
+    Whatever their distribution was, inputs are as good as normal then, and no row is far off: networks follow no
+    outliers. Equal values have their mean rank; between two values lies a straight line, beyond the last a constant.
+
+    >>> x = np.asarray([[1.0], [1000.0], [2.0]])
+    >>> normal_scores(Split(x, x[:, 0], np.asarray([[1.5], [5000.0]]), np.zeros(2))).x_test.round(2).ravel().tolist()
+    [-0.48, 0.97]
+    """
+    pairs = [_by_rank(*columns) for columns in zip(split.x_train.T, split.x_test.T, strict=True)]
+    x_train, x_test = (np.stack(columns, axis=1) for columns in zip(*pairs, strict=True))
     return split._replace(x_train=x_train, x_test=x_test)
+
+
+def _by_rank(train: NDArray[np.float64], test: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    values, counts = np.unique(train, return_counts=True)
+    scores = ndtri((np.cumsum(counts) - counts / 2) / len(train))
+    return np.interp(train, values, scores), np.interp(test, values, scores)
+
+
+INPUTS: dict[str, Callable[[Split], Split]] = {
+    "plain": lambda split: split,
+    "white": whiten,
+    "even": lambda split: whiten(normal_scores(split)),
+}

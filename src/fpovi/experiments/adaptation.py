@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from fpovi.calibration import evaluate
 from fpovi.data.uci import Regression, Split, load_uci
-from fpovi.experiments import uci_best
+from fpovi.estimators import BNNRegressor
 from fpovi.experiments.comparison import SCORES
 from fpovi.experiments.grid import Options, grid
 from fpovi.experiments.store import Cell
 from fpovi.experiments.uci import pace
-from fpovi.experiments.uci_learners import LEARNERS, by_functions, surroundings
+from fpovi.experiments.uci_learners import LEARNERS, PARTICLES, by_functions, surroundings
 from fpovi.experiments.uci_methods import Task, Watch, gaussian_process, learn_networks, lesson_of
 from fpovi.experiments.uci_setups import SETUPS, SMALL
 from fpovi.measurement import halo, points
@@ -104,7 +104,8 @@ def _f_svgd(task: Task, unlabelled: Inputs, watch: Watch) -> Predictive:
 
 def _fpovi(task: Task, unlabelled: Inputs | None) -> Predictive:
     """The estimator; to its points around the training rows come as many of the target's inputs."""
-    model, split = uci_best.estimator(task.seed, task.hidden), task.split
+    model = BNNRegressor(hidden_layer_sizes=task.hidden, n_particles=PARTICLES, random_state=task.seed)
+    split = task.split
     if unlabelled is not None:
         near, there = halo(EXTRA), points(learn_encoder(split.x_train)(unlabelled), EXTRA)
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The method ``fpovi`` of the preset ``best``: the paper's networks and number of particles, everything else ours.
 
-No one way to learn is best on all sets. Particles that start at the evidence's prior win on some, those that grow from
-small weights on others; the noise of some sets is Gaussian, of others it has heavy tails or several peaks; and where
-inputs are nearly copies of one another, networks learn from their principal components what they never learn from
-themselves. So several ways are tried on most training rows, and the one that finds the rest most probable learns from
-all of them. These rows also tell how much too narrow or too wide its answers are.
+No one way to learn is best on all sets. The noise of some is Gaussian, of others it has heavy tails or several peaks;
+some functions are smooth; and where inputs are nearly copies of one another or have outliers, networks learn from other
+coordinates what they never learn from these. So several ways are tried on most training rows, and the one that finds
+the rest most probable learns from all of them. These rows also tell how much too narrow or too wide its answers are.
 """
 
 import math
@@ -22,9 +21,8 @@ from numpy.typing import NDArray
 
 from fpovi.baselines.reuse import made_once
 from fpovi.calibration import nll, recalibrate, rmse
-from fpovi.data.scaling import scale_split, whiten
+from fpovi.data.scaling import INPUTS, scale_split
 from fpovi.data.uci import Split
-from fpovi.estimators import BNNRegressor
 from fpovi.experiments import uci_learners as paper
 from fpovi.experiments.uci_learners import Plan, Surroundings
 from fpovi.flows import gfsf, svgd
@@ -34,38 +32,20 @@ from fpovi.likelihoods import gaussian, mixture, student_t
 from fpovi.loop import run
 from fpovi.networks import fan_out_scales, mlp
 from fpovi.predictive import Predictive, predict
-from fpovi.priors import moment_matched
+from fpovi.priors import nngp
 from fpovi.types import Algorithm, DivergedError, Flow, Likelihood, Network, Recipe, Scalar
 
 HELD, ENOUGH_ROWS, MOST_FOLDS = 0.15, 300, 4  # the share of rows to choose by, how many will do, in how many parts
-ALL_WAYS_UP_TO = 2000  # rows
+MANY_ROWS = 2000
 CLOSE = 1.1  # how many times the least RMSE a way may have
-MOST_TRIAL_STEPS, MOST_STEPS = 6000, 40_000  # the latter fewer than the paper's on protein alone
-RATE = 1e-2
+TRIAL_STEPS, MOST_STEPS = 6000, 40_000  # the latter fewer than the paper's on protein alone
+JITTER = 1e-3
 CONSTANT, REST = 0.7, 0.02  # the share of steps before the rate falls, and what is left of it in the end
 STRETCHES = 1.06 ** np.arange(-20, 21)  # of answers about their means, from .3 to 3.2
 LEAST_FLOOR = 1e-3
-EVIDENCE = "evidence"
 
-Way = Callable[[int, tuple[int, ...], Split, Plan], Predictive]
+Activation = Callable[[Array], Array]
 Told = list[tuple[Predictive, NDArray[np.float64]]]  # of every fold, answers and what came true
-
-
-def estimator(seed: int, hidden: tuple[int, ...]) -> BNNRegressor:
-    """Our estimator, not yet fitted: scales by the evidence, a trial of them, warm-up, then gfsf."""
-    return BNNRegressor(hidden_layer_sizes=hidden, n_particles=paper.PARTICLES, random_state=seed)
-
-
-def by_evidence(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:
-    """The estimator's answer; how long it learns it knows itself."""
-    return estimator(seed, hidden).fit(split.x_train, split.y_train).predict_dist(split.x_test)
-
-
-class Scatter(NamedTuple):
-    """How targets scatter, given a network's values, and the flow that gets on best with that."""
-
-    likelihood: Callable[[NDArray[np.float64]], Likelihood]
-    flow: Flow
 
 
 @lru_cache
@@ -84,25 +64,41 @@ def several_peaks(y: NDArray[np.float64]) -> Likelihood:
     return _mixture(max(LEAST_FLOOR, float(f"{rounding:.0e}")))  # one digit, so that splits share a program
 
 
+class Way(NamedTuple):
+    """How targets scatter given a network's values, and the flow, the activation and the rate that suit that.
+
+    Under a mixture every particle should follow its own score, as under GFSF: SVGD would give it those of others as
+    well, whose components come in another order.
+    """
+
+    likelihood: Callable[[NDArray[np.float64]], Likelihood]
+    flow: Flow
+    activation: Activation = jax.nn.relu
+    rate: float = 0.01
+
+
 _GAUSSIAN, _HEAVY_TAILS = gaussian(start=paper.NOISE_START), student_t(start=paper.NOISE_START)
-SCATTERS = {
-    "gaussian": Scatter(lambda y: _GAUSSIAN, gfsf),
-    "student_t": Scatter(lambda y: _HEAVY_TAILS, svgd),
-    "mixture": Scatter(several_peaks, svgd),
+WAYS = {
+    "gaussian": Way(lambda y: _GAUSSIAN, gfsf),
+    "student_t": Way(lambda y: _HEAVY_TAILS, svgd),
+    "mixture": Way(several_peaks, gfsf, rate=0.02),
+    "smooth mixture": Way(several_peaks, gfsf, jnp.tanh, rate=0.02),
 }
+OF_FEW_ROWS, OF_MANY_ROWS = ("mixture", "student_t"), ("mixture", "smooth mixture")  # tried beside Gaussian noise
 
 
-def from_small_weights(scatter: Scatter, seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:
-    """The answer of the paper's f-POVI under another likelihood, with a higher rate that falls in the end.
+def learn(way: str, inputs: str, seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:
+    """What the particles of a way say of the test rows: the paper's start, with a higher rate that falls in the end.
 
     At a constant rate particles that see a few rows at a time never settle.
     """
-    likelihood = scatter.likelihood(split.y_train)
-    network = network_of(split.x_train.shape[1], hidden, likelihood.width(1))
+    chosen, split = WAYS[way], INPUTS[inputs](split)
+    likelihood = chosen.likelihood(split.y_train)
+    network = network_of(split.x_train.shape[1], hidden, likelihood.width(1), chosen.activation)
     scaled = scale_split(split, unit_norm=True)
     key_start, key_run = jax.random.split(jax.random.key(seed))
-    dials = paper.surroundings(scaled.train.x), jnp.asarray(float(plan.steps))
-    recipe = Recipe(_recipe(network, likelihood, scatter.flow), dials)
+    dials = Dials(paper.surroundings(scaled.train.x), jnp.asarray(float(plan.steps)), jnp.asarray(chosen.rate))
+    recipe = Recipe(_recipe(network, likelihood, chosen.flow), dials)
     start = recipe.algorithm.init(key_start, paper.PARTICLES)
     options: dict[str, Any] = {"batch_size": plan.batch_size, "chunk_size": plan.between}
     state = run(key_run, recipe, start, scaled.train, plan.steps, **options).state
@@ -110,41 +106,43 @@ def from_small_weights(scatter: Scatter, seed: int, hidden: tuple[int, ...], spl
 
 
 @lru_cache
-def network_of(inputs: int, hidden: tuple[int, ...], outputs: int) -> Network:
+def network_of(inputs: int, hidden: tuple[int, ...], outputs: int, activation: Activation) -> Network:
     """The paper's network, with as many outputs as a likelihood needs under the prior of one."""
     scales = fan_out_scales((inputs, *hidden, 1))
-    return mlp((inputs, *hidden, outputs), scales=scales, prior_start=False)
+    return mlp((inputs, *hidden, outputs), activation, scales, prior_start=False)
+
+
+class Dials(NamedTuple):
+    """What may differ between runs of one program: where extra points are, how many steps there are, and the rate."""
+
+    around: Surroundings
+    steps: Scalar
+    rate: Scalar
 
 
 @made_once
-def _recipe(network: Network, likelihood: Likelihood, flow: Flow) -> Callable[[tuple[Surroundings, Scalar]], Algorithm]:
-    def build(dials: tuple[Surroundings, Scalar]) -> Algorithm:
-        around, steps = dials
+def _recipe(network: Network, likelihood: Likelihood, flow: Flow) -> Callable[[Dials], Algorithm]:
+    def build(dials: Dials) -> Algorithm:
+        falling = partial(rate_at, dials.rate, dials.steps)
         return function_space(
             network,
             likelihood,
-            moment_matched(network, draws=paper.PRIOR_DRAWS, floor=paper.FLOOR),
+            nngp(network, jitter=JITTER),
             flow=flow,
             kernel=rbf(),
-            measurement=paper.near_rows(paper.EXTRA, around),
-            optimiser=optax.adam(partial(rate_at, steps)),
-            noise_optimiser=optax.adam(partial(rate_at, steps)),
+            measurement=paper.near_rows(paper.EXTRA, dials.around),
+            optimiser=optax.adam(falling),
+            noise_optimiser=optax.adam(falling),
             prior_size=paper.PRIOR_POINTS,
         )
 
     return build
 
 
-def rate_at(steps: Scalar, count: Array) -> Scalar:
+def rate_at(rate: Scalar, steps: Scalar, count: Array) -> Scalar:
     """The whole rate for most of all ``steps``, then straight down to the rest of it."""
     left = jnp.clip((1 - count.astype(steps.dtype) / steps) / (1 - CONSTANT), 0, 1)
-    return RATE * (REST + (1 - REST) * left)
-
-
-WAYS: dict[str, Way] = {
-    **{name: partial(from_small_weights, scatter) for name, scatter in SCATTERS.items()},
-    EVIDENCE: by_evidence,
-}
+    return rate * (REST + (1 - REST) * left)
 
 
 def folds(seed: int, split: Split) -> list[Split]:
@@ -158,10 +156,10 @@ def folds(seed: int, split: Split) -> list[Split]:
 
 
 class Choice(NamedTuple):
-    """A way to learn: by the evidence or under which noise, from which inputs, and how far answers are stretched."""
+    """A way to learn, from which inputs, and how far its answers are stretched."""
 
     way: str
-    white: bool
+    inputs: str
     stretch: float
 
 
@@ -173,36 +171,30 @@ class Trial(NamedTuple):
     rmse: float
 
 
-def learn(way: str, white: bool, seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:
-    """What the way of that name says of the test rows; ``white``, of their principal components."""
-    return WAYS[way](seed, hidden, whiten(split) if white else split, plan)
-
-
 def choose(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Choice:
     """The way that, well stretched, finds held-out training rows most probable; test rows are not looked at.
 
-    Gaussian noise tells whether principal components are the better inputs, and the others get what it prefers. Where
-    rows are many a trial is long: only a mixture is tried then, which has any tails it likes.
+    Gaussian noise tells which inputs are the best, and the other ways get those. Where rows are many a trial is long,
+    and heavy tails are not tried: a mixture has any it likes.
 
     A way whose mean is much further off than that of another is not taken: where the noise may depend on the inputs,
     networks can call hard rows noisy and leave them at that. Stretch and way are chosen by the same rows: one number
-    among hundreds of rows makes ways look better by less than .01. The evidence's way finds its noise by held-out rows
-    itself, and is not stretched.
+    among hundreds of rows makes ways look better by less than .01.
     """
-    short, inner = plan._replace(steps=min(plan.steps, MOST_TRIAL_STEPS)), folds(seed, split)
+    short, inner = plan._replace(steps=TRIAL_STEPS), folds(seed, split)
 
-    def tried(way: str, white: bool) -> Trial:
+    def tried(way: str, inputs: str) -> Trial:
         try:
-            said = [(learn(way, white, seed, hidden, fold, short), fold.y_test) for fold in inner]
+            said = [(learn(way, inputs, seed, hidden, fold, short), fold.y_test) for fold in inner]
         except DivergedError:
-            return Trial(Choice(way, white, 1.0), math.inf, math.inf)
-        stretch, loss = best_stretch(said) if way != EVIDENCE else (1.0, stretched_nll(said, 1.0))
-        return Trial(Choice(way, white, stretch), loss, float(np.mean([rmse(*pair) for pair in said])))
+            return Trial(Choice(way, inputs, 1.0), math.inf, math.inf)
+        stretch, loss = best_stretch(said)
+        return Trial(Choice(way, inputs, stretch), loss, float(np.mean([rmse(*pair) for pair in said])))
 
-    trials = [tried("gaussian", False), tried("gaussian", True)]
-    white = trials[1].nll < trials[0].nll
-    others = ("mixture",) if len(split.y_train) > ALL_WAYS_UP_TO else ("mixture", "student_t", EVIDENCE)
-    trials += [tried(way, white and way != EVIDENCE) for way in others]
+    trials = [tried("gaussian", inputs) for inputs in INPUTS]
+    inputs = min(trials, key=lambda trial: trial.nll).choice.inputs
+    others = OF_MANY_ROWS if len(split.y_train) > MANY_ROWS else OF_FEW_ROWS
+    trials += [tried(way, inputs) for way in others]
     least = min(trial.rmse for trial in trials)
     return min((trial for trial in trials if trial.rmse <= CLOSE * least), key=lambda trial: trial.nll).choice
 
@@ -221,5 +213,5 @@ def stretched_nll(said: Told, stretch: float) -> float:
 
 def answer(choice: Choice, seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:
     """What the chosen way, having learned from all training rows, says of the test rows."""
-    whole = plan._replace(steps=min(plan.steps, MOST_STEPS))
-    return recalibrate(learn(choice.way, choice.white, seed, hidden, split, whole), choice.stretch)
+    whole = plan._replace(steps=int(np.clip(plan.steps, TRIAL_STEPS, MOST_STEPS)))
+    return recalibrate(learn(choice.way, choice.inputs, seed, hidden, split, whole), choice.stretch)

@@ -164,11 +164,14 @@ def _choices(rows: Sequence[Row]) -> tuple[str, ...]:
     stretches = [row.metrics["stretch"] for row in rows if "stretch" in row.metrics]
     for row in rows:
         if "way" in row.metrics:
-            inputs = " of principal components" if row.metrics["white"] else ""
-            taken.setdefault(row.cell.dataset, Counter())[row.metrics["way"] + inputs] += 1
+            taken.setdefault(row.cell.dataset, Counter())[f"{row.metrics['way']} ({row.metrics['inputs']})"] += 1
     counts = {dataset: ", ".join(f"{way} {n}" for way, n in ways.most_common()) for dataset, ways in taken.items()}
     return (
-        *(("ways taken: " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items()),) if taken else ()),
+        *(
+            ("ways taken (and inputs): " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items()),)
+            if taken
+            else ()
+        ),
         *((f"answers stretched by {min(stretches):.2f} to {max(stretches):.2f}",) if stretches else ()),
     )
 
