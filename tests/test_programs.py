@@ -66,3 +66,24 @@ def test_the_command_keeps_its_programs(tmp_path):
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     subprocess.run([sys.executable, "-m", "fpovi", "--help"], check=True, capture_output=True, env=environment)
     assert (tmp_path / "fpovi" / "programs").is_dir()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="only Linux counts areas of memory")
+def test_programs_are_forgotten_before_there_are_too_many():
+    """In a new process, as what other tests have compiled would go too."""
+    code = """
+import jax, jax.numpy as jnp
+from fpovi.programs import make_room
+areas = lambda: sum(1 for _ in open("/proc/self/maps"))
+program = jax.jit(lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(9)).sum())
+value = program(jnp.ones((9, 9)))
+for i in range(20):
+    jax.jit(lambda x: jnp.linalg.cholesky(x + i * jnp.eye(9)).sum())(jnp.eye(9))
+before = areas()
+assert not make_room() and not make_room(most=2 * before + 100)
+assert areas() >= before
+assert make_room(most=2 * before - 100)
+assert areas() < before - 20, (before, areas())
+assert program(jnp.ones((9, 9))) == value
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "JAX_PLATFORMS": "cpu"})

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled programs that outlive their process: half of a small fit is spent compiling, and the next need not."""
+"""Compiled programs: kept for later processes, as half of a small fit is spent compiling, and let go when too many."""
 
 import os
 import sys
 from pathlib import Path
 
+FULL = 0.5  # the share of the memory areas a process may map above which programs have to go
 WORTH_KEEPING = 0.2  # seconds to compile; JAX's own limit of one second would leave out half of them
 SETTINGS = {
     "JAX_COMPILATION_CACHE_DIR": "jax_compilation_cache_dir",
@@ -37,6 +38,31 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
         if "jax" in sys.modules:
             sys.modules["jax"].config.update(option, value)
     return path
+
+
+def make_room(most: int | None = None) -> bool:
+    """Let JAX forget its programs if this process has mapped nearly as many areas of memory as Linux lets it.
+
+    A program maps dozens of them, and once there are ``vm.max_map_count`` the next compilation ends the process: after
+    some 50 fits of which each has a network or measurement set of its own, as in a search over them. What is forgotten
+    is compiled again when it is needed.
+
+    Args:
+        most: how many areas there may be, by default what the system says.
+
+    Returns:
+        Whether programs were forgotten.
+    """
+    try:
+        allowed = int(Path("/proc/sys/vm/max_map_count").read_text()) if most is None else most
+        with open("/proc/self/maps", "rb") as areas:
+            mapped = sum(1 for _ in areas)
+    except OSError:  # not Linux, and no such limit
+        return False
+    if mapped < FULL * allowed or "jax" not in sys.modules:
+        return False
+    sys.modules["jax"].clear_caches()
+    return True
 
 
 def _of_user() -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fpovi.experiments.store import Cell, Row, Store, versions
 from fpovi.experiments.workers import BACKENDS
+from fpovi.programs import make_room
 from fpovi.types import lookup
 
 RunCell = Callable[[Cell], dict[str, Any]]
@@ -89,6 +90,7 @@ class _Task:
         self.run_cell = run_cell
 
     def __call__(self, cell: Cell) -> tuple[Cell, Row | str]:
+        make_room()
         started = time.perf_counter()
         try:
             metrics = self.run_cell(cell)
