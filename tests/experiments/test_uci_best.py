@@ -88,14 +88,33 @@ def test_all_get_the_inputs_that_gaussian_noise_prefers(better, monkeypatch):
 
     monkeypatch.setattr(uci_best, "learn", learn)
     assert uci_best.choose(0, (5,), a_split(), PLAN).inputs == better
-    assert given[::4] == [  # 4 folds of each
-        *(("gaussian", inputs) for inputs in uci_best.INPUTS), ("mixture", better), ("student_t", better),
-    ]  # fmt: skip
+    others = [("mixture", better), ("student_t", better)]
+    first = [*(("gaussian", inputs) for inputs in uci_best.INPUTS), *others]
+    assert given[::4] == [*first, ("gaussian", better), *others]  # 4 folds of each, all but the first with more steps
+
+
+@pytest.mark.parametrize(
+    ("whole", "longer", "tried", "taken"), [(12, 1.0, {12, 20}, 20), (12, 2.0, {12, 20}, 12), (50, 1.0, {20}, 40)]
+)
+def test_few_rows_choose_how_many_steps_they_want(whole, longer, tried, taken, monkeypatch):
+    """Of the paper's number and that of the longest trial; where the former is greater, it is taken up to a limit."""
+    asked = []
+
+    def learn(way, inputs, seed, hidden, split, plan):
+        asked.append(plan.steps)
+        f = jnp.asarray(split.y_test[None, :, None] + (longer if plan.steps == 20 else 1.5), jnp.float32)
+        return Predictive(gaussian(1.0), f, (), jnp.zeros(()), jnp.ones(()))
+
+    monkeypatch.setattr(uci_best, "learn", learn)
+    monkeypatch.setattr(uci_best, "TRIAL_STEPS", 20)
+    monkeypatch.setattr(uci_best, "MOST_STEPS", 40)
+    assert uci_best.choose(0, (5,), a_split(), PLAN._replace(steps=whole)).steps == taken
+    assert set(asked) == tried
 
 
 def test_of_many_rows_other_ways_are_tried(monkeypatch):
     asked = fixed_ways(monkeypatch, **dict.fromkeys(uci_best.WAYS, (1.0, 1.0)))
-    uci_best.choose(0, (5,), a_split(rows=uci_best.MANY_ROWS + 20), PLAN)
+    uci_best.choose(0, (5,), a_split(rows=uci_best.MANY_ROWS + 20), PLAN._replace(steps=uci_best.TRIAL_STEPS))
     assert [way for way, *_ in asked] == ["gaussian"] * 3 + ["mixture", "smooth mixture"]
 
 
