@@ -61,7 +61,7 @@ class Preset(NamedTuple):
     seeds: tuple[int, ...]
 
 
-PRESETS = {"quick": Preset((10, 50), (3,)), "paper": Preset(tuple(CHAINS), (3, 0, 1))}
+PRESETS = {"quick": Preset((10, 50), (3,)), "paper": Preset(tuple(CHAINS), (3, 0, 1, 2, 4))}
 FLOWS = ("svgd", "gfsf")
 LABELS = {
     "nuts": "NUTS, 50 draws",

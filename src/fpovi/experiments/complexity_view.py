@@ -145,4 +145,4 @@ def _over_width(panels: NDArray[Any], rows: Sequence[Row]) -> None:
         panel.set_xticklabels([str(width) for width in widths])
         panel.minorticks_off()
         panel.set_title(title)
-        panel.legend(fontsize=8, loc="upper right" if panel is distance else "lower left")
+        panel.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))  # beside the lines, which go everywhere
