@@ -45,6 +45,14 @@ def optimised():
     jax.config.update(UNOPTIMISED, True)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_forgotten():
+    """Tests count what is compiled."""
+    from fpovi import programs
+
+    programs.FULL = 1.0
+
+
 @pytest.fixture
 def key():
     return jax.random.key(0)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 FULL = 0.5  # the share of the memory areas a process may map above which programs have to go
+_others = [0]  # areas that remained each time they had gone, and are something else
 WORTH_KEEPING = 0.2  # seconds to compile; JAX's own limit of one second would leave out half of them
 SETTINGS = {
     "JAX_COMPILATION_CACHE_DIR": "jax_compilation_cache_dir",
@@ -41,11 +42,12 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def make_room(most: int | None = None) -> bool:
-    """Let JAX forget its programs if this process has mapped nearly as many areas of memory as Linux lets it.
+    """Let JAX forget its programs if this process has mapped half as many areas of memory as Linux lets it.
 
     A program maps dozens of them, and once there are ``vm.max_map_count`` the next compilation ends the process: after
-    some 50 fits of which each has a network or measurement set of its own, as in a search over them. What is forgotten
-    is compiled again when it is needed.
+    some 50 fits of which each has a network or measurement set of its own, as in a search over them. Estimators call
+    this before they fit. All programs of the process are forgotten, also those that are not ours, and compiled again
+    when they are needed. Areas that have remained after the last time are not counted.
 
     Args:
         most: how many areas there may be, by default what the system says.
@@ -55,14 +57,19 @@ def make_room(most: int | None = None) -> bool:
     """
     try:
         allowed = int(Path("/proc/sys/vm/max_map_count").read_text()) if most is None else most
-        with open("/proc/self/maps", "rb") as areas:
-            mapped = sum(1 for _ in areas)
-    except OSError:  # not Linux, and no such limit
+        mapped = _mapped()
+        if mapped - _others[-1] < FULL * (allowed - _others[-1]) or "jax" not in sys.modules:
+            return False
+        sys.modules["jax"].clear_caches()
+        _others.append(_mapped())
+    except OSError:  # no such limit that one could read
         return False
-    if mapped < FULL * allowed or "jax" not in sys.modules:
-        return False
-    sys.modules["jax"].clear_caches()
     return True
+
+
+def _mapped() -> int:
+    with open("/proc/self/maps", "rb") as areas:
+        return sum(1 for _ in areas)
 
 
 def _of_user() -> Path:

@@ -10,7 +10,8 @@ from sklearn.decomposition import PCA
 
 from fpovi.baselines import normal
 from fpovi.data.uci import Regression
-from fpovi.experiments import adaptation, uci_best, uci_learners
+from fpovi.estimators import BNNRegressor
+from fpovi.experiments import adaptation, uci_learners
 from fpovi.experiments.grid import Options
 from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.store import Cell, Row
@@ -91,13 +92,13 @@ def test_extra_points_lie_where_the_questions_are(monkeypatch):
 def test_the_estimator_compares_at_the_targets_inputs_too(monkeypatch, key):
     """20 points around the training rows and 20 of the target's inputs."""
     data, regions, seen = a_set(), adaptation.divide(a_set().x, 0), []
-    estimator = uci_best.estimator
 
-    def remembered(*args):
-        seen.append(estimator(*args).set_params(max_epochs=1, prior="nngp", n_particles=4))
+    def remembered(**settings):
+        assert settings == {"hidden_layer_sizes": (50,), "n_particles": 20, "random_state": 0}
+        seen.append(BNNRegressor(hidden_layer_sizes=(5,), n_particles=4, max_epochs=1, prior="nngp", random_state=0))
         return seen[-1]
 
-    monkeypatch.setattr(uci_best, "estimator", remembered)
+    monkeypatch.setattr(adaptation, "BNNRegressor", remembered)
     task = adaptation.task_of(Cell("adaptation", "fpovi-target", "yacht"), data, regions)
     answer = adaptation.METHODS["fpovi-target"](task, data.x[regions.unlabelled], lambda *_: None)
     assert answer.f.shape == (4, 22, 1)

@@ -31,7 +31,7 @@ def normal_rows(monkeypatch):
 
 def test_every_width_is_measured_against_its_own_reference(monkeypatch):
     cells = complexity.cells("paper")
-    assert len(cells) == 3 * 5 * 6
+    assert len(cells) == 5 * 5 * 6
     assert {complexity.reference_of(cell).dataset for cell in cells} == {"5", "10", "20", "50", "100"}
     lines = complexity_view.table(normal_rows(monkeypatch))
     collapsed = next(line for line in lines if line["method"] == "w_svgd")

@@ -182,3 +182,32 @@ def test_splits_of_a_set_share_programs(name, monkeypatch):
     assert second.f.shape == first.f.shape
     assert np.all(np.abs(second.mean - 150) < 60)  # mean 150, standard deviation 20; 12 steps from near 0
     assert np.all((second.std > 5) & (second.std < 60))
+
+
+@pytest.mark.parametrize("name", uci_best.WAYS)
+def test_a_way_learns_with_what_it_says(name, monkeypatch):
+    """From the chosen inputs, with its own activation, flow and rate."""
+    way, seen = uci_best.WAYS[name], []
+
+    class StopHereError(Exception):
+        pass
+
+    def recipe(network, likelihood, flow):
+        seen.append((network.architecture.sizes[0], network.architecture.activation, flow, likelihood))
+
+        def build(dials):
+            seen.append((float(dials.rate), float(dials.steps), dials.around.x.shape))
+            raise StopHereError
+
+        return build
+
+    monkeypatch.setattr(uci_best, "_recipe", recipe)
+    monkeypatch.setitem(
+        uci_best.INPUTS,
+        "halved",
+        lambda split: split._replace(x_train=split.x_train[:, :2], x_test=split.x_test[:, :2]),
+    )
+    with pytest.raises(StopHereError):
+        uci_best.learn(name, "halved", 0, (5,), a_split(), PLAN)
+    assert seen[0] == (2, way.activation, way.flow, way.likelihood(a_split().y_train))
+    assert seen[1] == (pytest.approx(way.rate), 12, (30, 2))

@@ -12,8 +12,7 @@ import pytest
 from fpovi.baselines import BASELINES
 from fpovi.data.scaling import scale_split
 from fpovi.data.uci import UCI, Split
-from fpovi.estimators import BNNRegressor
-from fpovi.experiments import uci, uci_best, uci_learners, uci_methods
+from fpovi.experiments import uci, uci_learners, uci_methods
 from fpovi.experiments.grid import Options
 from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.store import Cell, Store
@@ -181,14 +180,6 @@ def test_held_out_rows_choose_the_epoch(monkeypatch):
     assert np.argmax(probable) < 2  # else the last would do too
     best = states[int(np.argmax(probable))]
     np.testing.assert_array_equal(answer.f, lesson.answer(best, task.split.x_test).f)
-
-
-def test_the_estimator_has_the_papers_networks():
-    """And nothing else is set, so far."""
-    ours = uci_best.estimator(3, (100,)).get_params()
-    changed = {name: value for name, value in ours.items() if value != BNNRegressor().get_params()[name]}
-    assert changed == {"hidden_layer_sizes": (100,), "random_state": 3}
-    assert ours["n_particles"] == 20
 
 
 def test_cells_cover_the_tables_and_choices_are_checked():

@@ -62,13 +62,15 @@ def whiten(split: Split) -> Split:
 def normal_scores(split: Split) -> Split:
     r"""Every input by its rank among the training rows: the r-th of N becomes :math:`\Phi^{-1}((r - 1/2)/N)`.
 
-    Whatever their distribution was, inputs are as good as normal then, and no row is far off: networks follow no
-    outliers. Equal values have their mean rank; between two values lies a straight line, beyond the last a constant.
+    However long the tails of an input were, none of its values is far off then. Equal values have their mean rank;
+    between two values lies a straight line, beyond the last a constant.
 
     >>> x = np.asarray([[1.0], [1000.0], [2.0]])
     >>> normal_scores(Split(x, x[:, 0], np.asarray([[1.5], [5000.0]]), np.zeros(2))).x_test.round(2).ravel().tolist()
     [-0.48, 0.97]
     """
+    if not np.isfinite(split.x_train).all():
+        raise ValueError("x_train must be finite to be ranked")
     pairs = [_by_rank(*columns) for columns in zip(split.x_train.T, split.x_test.T, strict=True)]
     x_train, x_test = (np.stack(columns, axis=1) for columns in zip(*pairs, strict=True))
     return split._replace(x_train=x_train, x_test=x_test)

@@ -29,6 +29,7 @@ from fpovi.estimators.wiring import Spec, choose_likelihood, layer_sizes, wire
 from fpovi.estimators.writing import write_model
 from fpovi.predictive import Predictive
 from fpovi.preprocessing import Encoder, learn_encoder, merge_rows
+from fpovi.programs import make_room
 from fpovi.types import Key, Likelihood, Scales, State
 
 MIN_ROWS = 2
@@ -125,6 +126,7 @@ class BaseBNN(BaseEstimator, ABC):
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError("checkpoint needs a random_state, such as 0: no fit can go on with other random numbers")
         mesh_of(self)  # too few devices are better known before the search for scales
+        make_room()
         with all_or_nothing(self):
             X, weight = self._check_rows(X, y, sample_weight, reset=True)
             likelihood = choose_likelihood(self.likelihood)
@@ -156,6 +158,7 @@ class BaseBNN(BaseEstimator, ABC):
         new = self.encoder_(X, unknown=self.unknown), self._encode_target(y), weight
         rows = merge_rows(*(np.concatenate(pair) for pair in zip(self.rows_, new, strict=True)))
         keys = jax.random.split(jax.random.fold_in(_key_of(self.random_state), len(rows[0])), 3)
+        make_room()
         with all_or_nothing(self):
             self._train(Keys(*keys), self.scales_, rows, self.state_)
         return self

@@ -26,7 +26,6 @@ from fpovi.estimators.scales import Rows
 from fpovi.estimators.training import FLOW, WARM, Progressed, belongs_to, fingerprint_of, train
 from fpovi.estimators.wiring import Spec
 from fpovi.predictive import Predictive
-from fpovi.programs import make_room
 from fpovi.sharding import check_split, make_mesh
 from fpovi.types import Batch, Key, Scales, State
 
@@ -48,7 +47,6 @@ def fit_particles(
 
     A first fit with automatic scales warms up before it flows, where its network and likelihood allow that.
     """
-    make_room()
     n, mesh = whole_particles(model.n_particles), mesh_of(model)
     training, held = _hold_out(model, keys.hold, rows)
     count = len(training[0])

@@ -166,14 +166,12 @@ def _choices(rows: Sequence[Row]) -> tuple[str, ...]:
         if "way" in row.metrics:
             taken.setdefault(row.cell.dataset, Counter())[f"{row.metrics['way']} ({row.metrics['inputs']})"] += 1
     counts = {dataset: ", ".join(f"{way} {n}" for way, n in ways.most_common()) for dataset, ways in taken.items()}
-    return (
-        *(
-            ("ways taken (and inputs): " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items()),)
-            if taken
-            else ()
-        ),
-        *((f"answers stretched by {min(stretches):.2f} to {max(stretches):.2f}",) if stretches else ()),
-    )
+    notes = []
+    if counts:
+        notes.append("ways taken (and inputs): " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items()))
+    if stretches:
+        notes.append(f"answers stretched by {min(stretches):.2f} to {max(stretches):.2f}")
+    return tuple(notes)
 
 
 def _own(record: Record, most: int) -> str:
