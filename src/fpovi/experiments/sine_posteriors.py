@@ -28,7 +28,7 @@ from fpovi.networks import fan_out_scales, mlp
 from fpovi.particles import forward
 from fpovi.predictive import predict
 from fpovi.preprocessing import Standardiser, standardiser
-from fpovi.priors import moment_matched, nngp_covariance
+from fpovi.priors import flat, moment_matched, nngp_covariance, on_weights
 from fpovi.types import Algorithm, Batch, FunctionPrior, Info, Key, Measurement, Network, State
 
 NOISE = 0.2
@@ -129,18 +129,22 @@ def particle_posterior(
 
 
 def in_functions(
-    flow: str, prior: Callable[[Network], FunctionPrior], problem: Problem, steps: int, rate: float = 4e-3
+    flow: str, prior: Callable[[Network], FunctionPrior] | None, problem: Problem, steps: int, rate: float = 4e-3
 ) -> Algorithm:
-    """Function space as we would have it: 20 points of a halo, the prior at 16 of all, a wide kernel."""
+    """Function space as we would have it: 20 points of a halo, the prior at 16 of all, a wide kernel.
+
+    With no function prior it is that of the weights.
+    """
+    network, optimiser = problem.network(), _decaying_adam(rate, steps)
     return function_space(
-        problem.network(),
+        network,
         gaussian(NOISE),
-        prior(problem.network()),
+        flat() if prior is None else prior(network),
         flow=FLOWS[flow],
         kernel=rbf(partial(median_lengthscale, factor=2.0)),
         measurement=halo(20),
         prior_size=16,
-        optimiser=_decaying_adam(rate, steps),
+        optimiser=optax.chain(on_weights(network), optimiser) if prior is None else optimiser,
     )
 
 

@@ -7,6 +7,7 @@ from fpovi.priors.gaussian_process import gaussian_process
 from fpovi.priors.moment_matched import moment_matched
 from fpovi.priors.nngp import nngp, nngp_covariance
 from fpovi.priors.noise import evident_noise
+from fpovi.priors.on_weights import on_weights
 from fpovi.priors.ssge import ssge
 from fpovi.priors.width_aware import width_aware
 
@@ -29,6 +30,7 @@ __all__ = [
     "moment_matched",
     "nngp",
     "nngp_covariance",
+    "on_weights",
     "ssge",
     "width_aware",
 ]
