@@ -39,7 +39,6 @@ HELD, ENOUGH_ROWS, MOST_FOLDS = 0.15, 300, 4  # the share of rows to choose by, 
 MANY_ROWS = 2000  # of which a trial takes minutes
 CLOSE = 1.1  # how many times the least RMSE a way may have
 TRIAL_STEPS, MOST_STEPS = 6000, 40_000  # the latter fewer than the paper's on protein alone
-JITTER = 1e-3  # the paper's least eigenvalue
 CONSTANT, REST = 0.7, 0.02  # the share of steps before the rate falls, and what is left of it in the end
 STRETCHES = 1.06 ** np.arange(-20, 21)  # of answers about their means, from .3 to 3.2
 LEAST_FLOOR = 1e-3
@@ -127,7 +126,7 @@ def _recipe(network: Network, likelihood: Likelihood, flow: Flow) -> Callable[[D
         return function_space(
             network,
             likelihood,
-            nngp(network, jitter=JITTER),
+            nngp(network, jitter=paper.FLOOR),
             flow=flow,
             kernel=rbf(),
             measurement=paper.near_rows(paper.EXTRA, dials.around),
