@@ -18,7 +18,7 @@ FLOORS = [
     {"bandits", "robustness", "baselines", "data", "report"},
     {"estimators"},
     {"preprocessing", "persistence", "progress", "diagnostics", "calibration", "plots"},
-    {"inference", "loop", "pulls", "updates", "sharding", "predictive"},
+    {"inference", "loop", "pulls", "updates", "preconditioning", "sharding", "predictive"},
     {"flows", "kernels", "priors", "likelihoods", "measurement", "networks", "particles", "batches", "warm_start"},
     {"affine", "numerics", "randomness", "programs"},
     {"types"},

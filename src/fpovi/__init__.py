@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fpovi.estimators import BNNClassifier, BNNRegressor, export_inputs, load
     from fpovi.inference import exact, function_space, weight_space
     from fpovi.loop import Run, run
+    from fpovi.preconditioning import gauss_newton
     from fpovi.predictive import Predictive, predict
     from fpovi.programs import keep_programs
     from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, Recipe, Scales, State
@@ -34,6 +35,7 @@ __all__ = [
     "export_inputs",
     "flows",
     "function_space",
+    "gauss_newton",
     "keep_programs",
     "kernels",
     "likelihoods",
@@ -55,6 +57,7 @@ _HOMES = {
     "estimators": ("BNNClassifier", "BNNRegressor", "export_inputs", "load"),
     "inference": ("exact", "function_space", "weight_space"),
     "loop": ("Run", "run"),
+    "preconditioning": ("gauss_newton",),
     "predictive": ("Predictive", "predict"),
     "programs": ("keep_programs",),
     "types": ("Algorithm", "Batch", "DivergedError", "Info", "Network", "Recipe", "Scales", "State"),

@@ -36,6 +36,7 @@ from fpovi.types import (
     Network,
     PyTree,
     Schedule,
+    Seen,
     State,
 )
 from fpovi.updates import (
@@ -145,7 +146,8 @@ def function_space(
         (ascent,) = pullback(velocity.reshape(f.shape))
 
         noise_ascent = noise_direction(likelihood, noise_score, state.params)
-        particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles)
+        seen_now = Seen(jax.random.fold_in(key, 0), batch, state.params, state.model)
+        particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles, seen=seen_now)
         params, noise_state = ascend(noise_optimiser, noise_ascent, state.noise_optimiser, state.params)
         after = State(state.step, particles, params, model, carry, optimiser_state, noise_state)
         after, finite = finish(after, log_lik)

@@ -167,6 +167,18 @@ class State(NamedTuple):
     noise_optimiser: PyTree
 
 
+class Seen(NamedTuple):
+    """What a step has seen: an optimiser of ``function_space`` gets it beside the gradient, as ``seen=``.
+
+    ``params`` and ``model`` are the state's, from before the step; ``key`` is for what the optimiser draws.
+    """
+
+    key: Key
+    batch: Batch
+    params: PyTree
+    model: PyTree
+
+
 class Info(NamedTuple):
     """What a person wants to see of a step; norms are root mean squares over particles and coordinates.
 

@@ -104,10 +104,11 @@ def shared_direction(leaf: Array) -> Array:
 
 
 def ascend(
-    optimiser: optax.GradientTransformation, ascent: PyTree, state: PyTree, target: PyTree
+    optimiser: optax.GradientTransformation, ascent: PyTree, state: PyTree, target: PyTree, **beside: Any
 ) -> tuple[PyTree, PyTree]:
-    """One optax step uphill: the only minus sign."""
-    updates, state = optimiser.update(jax.tree.map(jnp.negative, ascent), state, target)
+    """One optax step uphill: the only minus sign. ``beside`` is for optimisers that know what to do with it."""
+    downhill = jax.tree.map(jnp.negative, ascent)
+    updates, state = optax.with_extra_args_support(optimiser).update(downhill, state, target, **beside)
     return optax.apply_updates(target, updates), state
 
 

@@ -112,10 +112,11 @@ def test_few_rows_choose_how_many_steps_they_want(whole, longer, tried, taken, m
     assert set(asked) == tried
 
 
-def test_of_many_rows_other_ways_are_tried(monkeypatch):
+@pytest.mark.parametrize(("units", "more"), [(199, ["smooth"]), (200, [])])  # 996 and 1,001 weights
+def test_of_many_rows_other_ways_are_tried(units, more, monkeypatch):
     asked = fixed_ways(monkeypatch, **dict.fromkeys(uci_best.WAYS, (1.0, 1.0)))
-    uci_best.choose(0, (5,), a_split(rows=uci_best.MANY_ROWS + 20), PLAN._replace(steps=uci_best.TRIAL_STEPS))
-    assert [way for way, *_ in asked] == ["gaussian"] * 3 + ["mixture", "smooth mixture"]
+    uci_best.choose(0, (units,), a_split(rows=uci_best.MANY_ROWS + 20), PLAN._replace(steps=uci_best.TRIAL_STEPS))
+    assert [way for way, *_ in asked] == ["gaussian"] * 3 + ["mixture", "smooth mixture", *more]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_the_rate_falls_in_the_end():
 
 @pytest.mark.parametrize(
     "name",  # the others are built alike, and take as long to compile
-    [n if n == "mixture" else pytest.param(n, marks=pytest.mark.slow) for n in uci_best.WAYS],
+    [n if n in ("mixture", "smooth") else pytest.param(n, marks=pytest.mark.slow) for n in uci_best.WAYS],
 )
 def test_splits_of_a_set_share_programs(name, monkeypatch):
     """One more split, with other rows, scales and seed, compiles no step; answers are in the target's units."""
@@ -186,14 +187,14 @@ def test_splits_of_a_set_share_programs(name, monkeypatch):
 
 @pytest.mark.parametrize("name", uci_best.WAYS)
 def test_a_way_learns_with_what_it_says(name, monkeypatch):
-    """From the chosen inputs, with its own activation, flow and rate."""
+    """From the chosen inputs, with its own activation, flow and rate; a Gauss-Newton step is worth thirty."""
     way, seen = uci_best.WAYS[name], []
 
     class StopHereError(Exception):
         pass
 
-    def recipe(network, likelihood, flow):
-        seen.append((network.architecture.sizes[0], network.architecture.activation, flow, likelihood))
+    def recipe(network, likelihood, flow, newton):
+        seen.append((network.architecture.sizes[0], network.architecture.activation, flow, likelihood, newton))
 
         def build(dials):
             seen.append((float(dials.rate), float(dials.steps), dials.around.x.shape))
@@ -208,6 +209,6 @@ def test_a_way_learns_with_what_it_says(name, monkeypatch):
         lambda split: split._replace(x_train=split.x_train[:, :2], x_test=split.x_test[:, :2]),
     )
     with pytest.raises(StopHereError):
-        uci_best.learn(name, "halved", 0, (5,), a_split(), PLAN)
-    assert seen[0] == (2, way.activation, way.flow, way.likelihood(a_split().y_train))
-    assert seen[1] == (pytest.approx(way.rate), 12, (30, 2))
+        uci_best.learn(name, "halved", 0, (5,), a_split(), PLAN._replace(steps=600))
+    assert seen[0] == (2, way.activation, way.flow, way.likelihood(a_split().y_train), way.newton)
+    assert seen[1] == (pytest.approx(way.rate), 20 if way.newton else 600, (30, 2))
