@@ -119,6 +119,23 @@ def test_of_many_rows_other_ways_are_tried(units, more, monkeypatch):
     assert [way for way, *_ in asked] == ["gaussian"] * 3 + ["mixture", "smooth mixture", *more]
 
 
+@pytest.mark.parametrize(("best", "asked_for"), [("smooth", [6000, 30_000]), ("mixture", [6000])])
+def test_the_stretch_of_gauss_newton_is_that_of_a_whole_run(best, asked_for, monkeypatch):
+    """Of a run whose noise falls from twice what is right to that."""
+    asked = []
+
+    def learn(way, inputs, seed, hidden, given, plan):
+        asked.append((way, plan.steps))
+        f = jnp.asarray(given.y_test[None, :, None] + (1.0 if way == best else 5.0), jnp.float32)
+        return Predictive(gaussian(2.0 if plan.steps == 6000 else 1.0), f, (), jnp.zeros(()), jnp.ones(()))
+
+    monkeypatch.setattr(uci_best, "learn", learn)
+    found = uci_best.choose(0, (5,), a_split(rows=uci_best.MANY_ROWS + 20), PLAN._replace(steps=30_000))
+    assert (found.way, found.steps) == (best, 30_000)
+    assert [steps for way, steps in asked if way == best] == asked_for
+    assert found.stretch == pytest.approx(1.0 if best == "smooth" else 0.5, rel=0.03)  # factors are 6 % apart
+
+
 @pytest.mark.parametrize(
     ("y", "floor"),
     [

@@ -193,7 +193,8 @@ def choose(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Choi
 
     A way whose mean is much further off than that of another is not taken: where the noise may depend on the inputs,
     networks can call hard rows noisy and leave them at that. Stretch and way are chosen by the same rows: one number
-    among hundreds of rows makes ways look better by less than .01.
+    among hundreds of rows makes ways look better by less than .01. After the few steps of a trial by Gauss-Newton the
+    noise is still on its way down, so the stretch is that of a whole run.
     """
     inner = folds(seed, split)
 
@@ -214,7 +215,10 @@ def choose(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Choi
         trials += [tried(way, inputs, TRIAL_STEPS) for way in ("gaussian", *others)]
     least = min(trial.rmse for trial in trials)
     chosen = min((trial for trial in trials if trial.rmse <= CLOSE * least), key=lambda trial: trial.nll).choice
-    return chosen._replace(steps=max(chosen.steps, min(plan.steps, MOST_STEPS)))
+    steps = max(chosen.steps, min(plan.steps, MOST_STEPS))
+    if WAYS[chosen.way].newton and steps > chosen.steps:
+        return tried(chosen.way, chosen.inputs, steps).choice
+    return chosen._replace(steps=steps)
 
 
 def ways_beside(hidden: tuple[int, ...], split: Split) -> tuple[str, ...]:
