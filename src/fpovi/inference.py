@@ -90,7 +90,8 @@ def function_space(
         flow, kernel: how particles interact; ``svgd`` with ``rbf(median_lengthscale)`` by default.
         measurement: adds points to the labelled ones, where functions are compared too; ``halo(20)`` by default, which
             expects standardised inputs.
-        optimiser: any optax transformation; Adam with rate 4e-3 by default.
+        optimiser: any optax transformation; Adam with rate 4e-3 by default. One that takes extra arguments is told what
+            the step has seen, ``seen=`` a :class:`~fpovi.types.Seen`.
         noise_optimiser: moves the likelihood's parameters by MAP, after the functions and at the values this step
             has computed; Adam with rate 4e-3 by default.
         prior_size: how many of the measurement points feel the prior in a step, half labelled and half extra, at
@@ -140,19 +141,19 @@ def function_space(
         compared = jnp.ones((), f.dtype)
         if columns:
             compared = jnp.zeros(f.shape[1:], f.dtype).at[:, columns[0]].set(1).ravel()
-        seen, factor = in_rows(f) * compared, at_step(state.step, repulsion, f.dtype) * compared
-        fixed = settle(kernel, seen)
-        velocity, push = scaled_velocity(flow, seen, score, fixed, factor)
+        at_points, factor = in_rows(f) * compared, at_step(state.step, repulsion, f.dtype) * compared
+        fixed = settle(kernel, at_points)
+        velocity, push = scaled_velocity(flow, at_points, score, fixed, factor)
         (ascent,) = pullback(velocity.reshape(f.shape))
 
         noise_ascent = noise_direction(likelihood, noise_score, state.params)
-        seen_now = Seen(jax.random.fold_in(key, 0), batch, state.params, state.model)
-        particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles, seen=seen_now)
+        seen = Seen(jax.random.fold_in(key, 4), batch, state.params, state.model)  # the next after the four keys above
+        particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles, seen=seen)
         params, noise_state = ascend(noise_optimiser, noise_ascent, state.noise_optimiser, state.params)
         after = State(state.step, particles, params, model, carry, optimiser_state, noise_state)
         after, finite = finish(after, log_lik)
         noise = over_particles(likelihood.noise, state.params, f.shape[0])
-        return after, summary(log_lik, from_data, from_prior, push, velocity, fixed, seen, noise, finite)
+        return after, summary(log_lik, from_data, from_prior, push, velocity, fixed, at_points, noise, finite)
 
     return Algorithm(init, step, partial(check_targets, network, likelihood))
 

@@ -42,7 +42,8 @@ MANY_ROWS = 2000  # of which a trial takes minutes
 CLOSE = 1.1  # how many times the least RMSE a way may have
 TRIAL_STEPS, MOST_STEPS = 6000, 40_000  # the latter fewer than the paper's on protein alone
 CONSTANT, REST = 0.7, 0.02  # the share of steps before the rate falls, and what is left of it in the end
-WORTH, NOISE_RATE, MOST_WEIGHTS = 30, 0.1, 1000  # of Gauss-Newton: steps of Adam in one, Adam's on the noise, its limit
+# of Gauss-Newton: how many steps of Adam one stands for, Adam's rate for the noise beside it, how many weights it takes
+WORTH, NOISE_RATE, MOST_WEIGHTS = 30, 0.1, 1000
 STRETCHES = 1.06 ** np.arange(-20, 21)  # of answers about their means, from .3 to 3.2
 LEAST_FLOOR = 1e-3
 
@@ -135,7 +136,7 @@ def _recipe(network: Network, likelihood: Likelihood, flow: Flow, newton: bool) 
         falling = partial(rate_at, dials.rate, dials.steps)
         optimiser = noise_optimiser = optax.adam(falling)
         if newton:
-            optimiser = optax.chain(gauss_newton(network, likelihood), optax.scale_by_learning_rate(falling))
+            optimiser = gauss_newton(network, likelihood, falling)
             noise_optimiser = optax.adam(partial(rate_at, NOISE_RATE, dials.steps))
         return function_space(
             network,
