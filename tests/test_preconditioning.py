@@ -158,13 +158,13 @@ def test_no_particle_moves_further_than_it_is_trusted(trust, x64):
 
 def test_several_outputs_are_not_trusted_further(x64):
     """Of three targets one draw sees one direction in a row: another has to tell how far particles move."""
-    x, _ = copies(rows=64)
-    likelihood, network = gaussian(NOISE), linear(6, 3)
-    theta, far = jnp.zeros((4, 6, 3)), 1e6 * jax.random.normal(jax.random.key(3), (4, 6, 3))
+    x = np.random.default_rng(6).normal(size=(64, 20))
+    likelihood, network = gaussian(NOISE), linear(20, 3)
+    theta, far = jnp.zeros((4, 20, 3)), 1e6 * jax.random.normal(jax.random.key(3), (4, 20, 3))
     newton = gauss_newton(network, likelihood, 1.0, trust=0.5)
     steps, _ = newton.update(far, newton.init(theta), theta, seen=seen(likelihood, x, np.zeros((64, 3)), 4))
     moved = np.sqrt(np.mean(np.sum((x @ np.asarray(steps) / NOISE) ** 2, axis=-1), axis=-1))
-    # the square of a draw's projection, over 64 rows: known to a fifth; without the other draw nine times as much
+    # 64 draws know it to about a fifth (.4 to .58 here); measured by the draws that made the factor it would be 4 to 13
     assert moved.max() < 0.8
 
 
