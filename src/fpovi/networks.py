@@ -30,6 +30,15 @@ def fan_in_scales(sizes: Sequence[int], weight: float = 1.0, bias: float = 1.0) 
     return Scales(jnp.ones(sizes[0]), weight * layers, bias * layers, jnp.asarray(0.5))
 
 
+def num_weights(sizes: tuple[int, ...]) -> int:
+    """Of a multilayer perceptron, biases included.
+
+    >>> num_weights((13, 50, 1))  # 13·50 + 50, 50 + 1
+    751
+    """
+    return sum((n_in + 1) * n_out for n_in, n_out in pairwise(sizes))
+
+
 def fan_out_scales(sizes: Sequence[int]) -> Scales:
     """W and b ~ N(0, 1/n_out) in every layer: the prior of the experiments of Wang et al. (2019)."""
     n_in, n_out = jnp.asarray(sizes[:-1], float), jnp.asarray(sizes[1:], float)

@@ -117,7 +117,7 @@ def gauss_newton(
 
         directions, unravel = ravel(updates)
         whole = jax.vmap(lambda factor, direction: cho_solve((factor, True), direction))(state.factor, directions)
-        steps = -at_step(state.step, rate, whole.dtype) * whole
+        steps = -at_step(state.step, rate, whole.dtype) * whole  # downhill, as optax wants it
         change_of_f = change(jax.vmap(unravel)(steps))
         squares = jnp.sum(jnp.sum(others * change_of_f, axis=-1) ** 2, axis=-1) / seen.batch.num_data
         within = jnp.minimum(1, trust / jnp.sqrt(jnp.maximum(squares, jnp.finfo(squares.dtype).tiny)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from fpovi.batches import make_batch
 from fpovi.likelihoods import categorical, gaussian
-from fpovi.networks import mlp
+from fpovi.networks import mlp, num_weights
 from fpovi.types import Batch, Likelihood, Network, lookup
 
 
@@ -35,12 +35,8 @@ class Setting(NamedTuple):
 
     @property
     def num_weights(self) -> int:
-        """Of one network.
-
-        >>> SETTINGS["boston"].num_weights  # 13·50 + 50, 50 + 1
-        751
-        """
-        return sum(n_in * n_out + n_out for n_in, n_out in pairwise(self.sizes))
+        """Of one network."""
+        return num_weights(self.sizes)
 
     @property
     def pass_flops(self) -> int:

@@ -10,7 +10,6 @@ the rest most probable learns from all of them. These rows also tell how much to
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -31,7 +30,7 @@ from fpovi.inference import function_space
 from fpovi.kernels import rbf
 from fpovi.likelihoods import gaussian, mixture, student_t
 from fpovi.loop import run
-from fpovi.networks import fan_out_scales, mlp
+from fpovi.networks import fan_out_scales, mlp, num_weights
 from fpovi.preconditioning import gauss_newton
 from fpovi.predictive import Predictive, predict
 from fpovi.priors import nngp
@@ -230,9 +229,8 @@ def ways_beside(hidden: tuple[int, ...], split: Split) -> tuple[str, ...]:
     """
     if len(split.y_train) <= MANY_ROWS:
         return ("mixture", "student_t")
-    sizes = (split.x_train.shape[1], *hidden, 1)
-    weights = sum((a + 1) * b for a, b in pairwise(sizes))
-    return ("mixture", "smooth mixture", *(("smooth",) if weights <= MOST_WEIGHTS else ()))
+    few_weights = num_weights((split.x_train.shape[1], *hidden, 1)) <= MOST_WEIGHTS
+    return ("mixture", "smooth mixture", *(("smooth",) if few_weights else ()))
 
 
 def best_stretch(said: Told) -> tuple[float, float]:
