@@ -10,6 +10,7 @@ from fpovi.experiments import uci_best, uci_learners, uci_methods
 from fpovi.experiments.uci_learners import Plan
 from fpovi.likelihoods import gaussian
 from fpovi.loop import _chunk
+from fpovi.preconditioning import gauss_newton
 from fpovi.predictive import Predictive
 from fpovi.types import DivergedError
 
@@ -210,11 +211,11 @@ def test_a_way_learns_with_what_it_says(name, monkeypatch):
     class StopHereError(Exception):
         pass
 
-    def recipe(network, likelihood, flow, newton):
-        seen.append((network.architecture.sizes[0], network.architecture.activation, flow, likelihood, newton))
+    def recipe(network, likelihood, flow, optimiser):
+        seen.append((network.architecture.sizes[0], network.architecture.activation, flow, likelihood, optimiser))
 
         def build(dials):
-            seen.append((float(dials.rate), float(dials.steps), dials.around.x.shape))
+            seen.append((float(dials.rate), float(dials.noise_rate), float(dials.steps), dials.around.x.shape))
             raise StopHereError
 
         return build
@@ -227,5 +228,6 @@ def test_a_way_learns_with_what_it_says(name, monkeypatch):
     )
     with pytest.raises(StopHereError):
         uci_best.learn(name, "halved", 0, (5,), a_split(), PLAN._replace(steps=600))
-    assert seen[0] == (2, way.activation, way.flow, way.likelihood(a_split().y_train), way.newton)
-    assert seen[1] == (pytest.approx(way.rate), 20 if way.newton else 600, (30, 2))
+    assert seen[0] == (2, way.activation, way.flow, way.likelihood(a_split().y_train), way.pace.optimiser)
+    rates, steps = (way.pace.rate, way.pace.noise_rate), 20 if way.pace.optimiser is gauss_newton else 600
+    assert seen[1] == (*map(pytest.approx, rates), steps, (30, 2))

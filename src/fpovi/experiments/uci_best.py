@@ -41,8 +41,7 @@ MANY_ROWS = 2000  # of which a trial takes minutes
 CLOSE = 1.1  # how many times the least RMSE a way may have
 TRIAL_STEPS, MOST_STEPS = 6000, 40_000  # the latter fewer than the paper's on protein alone
 CONSTANT, REST = 0.7, 0.02  # the share of steps before the rate falls, and what is left of it in the end
-# of Gauss-Newton: how many steps of Adam one stands for, Adam's rate for the noise beside it, how many weights it takes
-WORTH, NOISE_RATE, MOST_WEIGHTS = 30, 0.1, 1000
+MOST_WEIGHTS = 1000  # that Gauss-Newton steps take on
 STRETCHES = 1.06 ** np.arange(-20, 21)  # of answers about their means, from .3 to 3.2
 LEAST_FLOOR = 1e-3
 
@@ -66,8 +65,29 @@ def several_peaks(y: NDArray[np.float64]) -> Likelihood:
     return _mixture(max(LEAST_FLOOR, float(f"{rounding:.0e}")))  # one digit, so that splits share a program
 
 
+class Pace(NamedTuple):
+    """What makes steps of directions, at which rate, and Adam's rate for the noise beside it.
+
+    ``worth`` is how many steps of Adam one of them stands for.
+    """
+
+    optimiser: Callable[[Network, Likelihood, optax.Schedule], optax.GradientTransformation]
+    rate: float
+    noise_rate: float
+    worth: int = 1
+
+
+def adam(network: Network, likelihood: Likelihood, rate: optax.Schedule) -> optax.GradientTransformation:
+    """For any model."""
+    return optax.adam(rate)
+
+
+SLOWER, FASTER = Pace(adam, 0.01, 0.01), Pace(adam, 0.02, 0.02)
+NEWTON = Pace(gauss_newton, 0.5, 0.1, worth=30)
+
+
 class Way(NamedTuple):
-    """How targets scatter given a network's values, and the flow, the activation and the steps that suit that.
+    """How targets scatter given a network's values, and the flow, the activation and the pace that suit that.
 
     Under a mixture every particle should follow its own score, as under GFSF: SVGD would give it those of others as
     well, whose components come in another order.
@@ -76,17 +96,16 @@ class Way(NamedTuple):
     likelihood: Callable[[NDArray[np.float64]], Likelihood]
     flow: Flow
     activation: Activation = jax.nn.relu
-    rate: float = 0.01
-    newton: bool = False
+    pace: Pace = SLOWER
 
 
 _GAUSSIAN, _HEAVY_TAILS = gaussian(start=paper.NOISE_START), student_t(start=paper.NOISE_START)
 WAYS = {
     "gaussian": Way(lambda y: _GAUSSIAN, gfsf),
     "student_t": Way(lambda y: _HEAVY_TAILS, svgd),
-    "mixture": Way(several_peaks, gfsf, rate=0.02),
-    "smooth": Way(lambda y: _GAUSSIAN, gfsf, jnp.tanh, rate=0.5, newton=True),
-    "smooth mixture": Way(several_peaks, gfsf, jnp.tanh, rate=0.02),
+    "mixture": Way(several_peaks, gfsf, pace=FASTER),
+    "smooth": Way(lambda y: _GAUSSIAN, gfsf, jnp.tanh, NEWTON),
+    "smooth mixture": Way(several_peaks, gfsf, jnp.tanh, FASTER),
 }
 
 
@@ -98,11 +117,12 @@ def learn(way: str, inputs: str, seed: int, hidden: tuple[int, ...], split: Spli
     chosen, split = WAYS[way], INPUTS[inputs](split)
     likelihood = chosen.likelihood(split.y_train)
     network = network_of(split.x_train.shape[1], hidden, likelihood.width(1), chosen.activation)
-    plan = shorter(plan) if chosen.newton else plan
+    plan = shorter(plan, chosen.pace.worth)
     scaled = scale_split(split, unit_norm=True)
     key_start, key_run = jax.random.split(jax.random.key(seed))
-    dials = Dials(paper.surroundings(scaled.train.x), jnp.asarray(float(plan.steps)), jnp.asarray(chosen.rate))
-    recipe = Recipe(_recipe(network, likelihood, chosen.flow, chosen.newton), dials)
+    numbers = (float(plan.steps), chosen.pace.rate, chosen.pace.noise_rate)
+    dials = Dials(paper.surroundings(scaled.train.x), *map(jnp.asarray, numbers))
+    recipe = Recipe(_recipe(network, likelihood, chosen.flow, chosen.pace.optimiser), dials)
     start = recipe.algorithm.init(key_start, paper.PARTICLES)
     options: dict[str, Any] = {"batch_size": plan.batch_size, "chunk_size": plan.between}
     state = run(key_run, recipe, start, scaled.train, plan.steps, **options).state
@@ -117,26 +137,24 @@ def network_of(inputs: int, hidden: tuple[int, ...], outputs: int, activation: A
 
 
 class Dials(NamedTuple):
-    """What may differ between runs of one program: where extra points are, how many steps there are, and the rate."""
+    """What may differ between runs of one program: where extra points are, how many steps there are, and the rates."""
 
     around: Surroundings
     steps: Scalar
     rate: Scalar
+    noise_rate: Scalar
 
 
-def shorter(plan: Plan) -> Plan:
-    """As long in Gauss-Newton steps."""
-    return plan._replace(steps=max(plan.steps // WORTH, 1), between=max(plan.between // WORTH, 1))
+def shorter(plan: Plan, worth: int) -> Plan:
+    """As long in steps each of which stands for ``worth`` of Adam's."""
+    return plan._replace(steps=max(plan.steps // worth, 1), between=max(plan.between // worth, 1))
 
 
 @made_once
-def _recipe(network: Network, likelihood: Likelihood, flow: Flow, newton: bool) -> Callable[[Dials], Algorithm]:
+def _recipe(
+    network: Network, likelihood: Likelihood, flow: Flow, optimiser: Callable[..., optax.GradientTransformation]
+) -> Callable[[Dials], Algorithm]:
     def build(dials: Dials) -> Algorithm:
-        falling = partial(rate_at, dials.rate, dials.steps)
-        optimiser = noise_optimiser = optax.adam(falling)
-        if newton:
-            optimiser = gauss_newton(network, likelihood, falling)
-            noise_optimiser = optax.adam(partial(rate_at, NOISE_RATE, dials.steps))
         return function_space(
             network,
             likelihood,
@@ -144,15 +162,15 @@ def _recipe(network: Network, likelihood: Likelihood, flow: Flow, newton: bool) 
             flow=flow,
             kernel=rbf(),
             measurement=paper.near_rows(paper.EXTRA, dials.around),
-            optimiser=optimiser,
-            noise_optimiser=noise_optimiser,
+            optimiser=optimiser(network, likelihood, partial(rate_at, dials.rate, dials.steps)),
+            noise_optimiser=optax.adam(partial(rate_at, dials.noise_rate, dials.steps)),
             prior_size=paper.PRIOR_POINTS,
         )
 
     return build
 
 
-def rate_at(rate: Scalar | float, steps: Scalar, count: Array) -> Scalar:
+def rate_at(rate: Scalar, steps: Scalar, count: Array) -> Scalar:
     """The whole rate for most of all ``steps``, then straight down to the rest of it."""
     left = jnp.clip((1 - count.astype(steps.dtype) / steps) / (1 - CONSTANT), 0, 1)
     return rate * (REST + (1 - REST) * left)
@@ -193,7 +211,7 @@ def choose(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Choi
 
     A way whose mean is much further off than that of another is not taken: where the noise may depend on the inputs,
     networks can call hard rows noisy and leave them at that. Stretch and way are chosen by the same rows: one number
-    among hundreds of rows makes ways look better by less than .01. After the few steps of a trial by Gauss-Newton the
+    among hundreds of rows makes ways look better by less than .01. After a trial of few steps, each worth many, the
     noise is still on its way down, so the stretch is that of a whole run.
     """
     inner = folds(seed, split)
@@ -216,7 +234,7 @@ def choose(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Choi
     least = min(trial.rmse for trial in trials)
     chosen = min((trial for trial in trials if trial.rmse <= CLOSE * least), key=lambda trial: trial.nll).choice
     steps = max(chosen.steps, min(plan.steps, MOST_STEPS))
-    if WAYS[chosen.way].newton and steps > chosen.steps:
+    if WAYS[chosen.way].pace.worth > 1 and steps > chosen.steps:
         return tried(chosen.way, chosen.inputs, steps).choice
     return chosen._replace(steps=steps)
 
