@@ -41,7 +41,7 @@ def view(rows: Sequence[Row]) -> View:
         [
             str(line["draw"]),
             short(line["baseline"], 3),
-            *(short(line[method], 3) if method in line else "" for method in methods),
+            *(short(line[method], 5) if method in line else "" for method in methods),
             f"{line['seconds']:.0f}",
         ]
         for line in records
@@ -73,7 +73,8 @@ def figure(rows: Sequence[Row]) -> Figure:
             panel.set(
                 yscale="log", xlabel="iteration", xlim=(0, max(map(np.max, (r.metrics["steps"] for r in of_draw))))
             )
+            panel.locator_params(axis="x", nbins=4)
             panel.set_title(f"draw {seed}")
         panels[0].set_ylabel("KL(q‖p)")
-        panels[0].legend(fontsize=9)
+        panels[0].legend(fontsize=9, loc="upper right", bbox_to_anchor=(1, 0.8))
     return drawing
