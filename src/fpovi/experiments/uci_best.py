@@ -46,6 +46,7 @@ STRETCHES = 1.06 ** np.arange(-20, 21)  # of answers about their means, from .3 
 LEAST_FLOOR = 1e-3
 
 Activation = Callable[[Array], Array]
+OptimiserMaker = Callable[[Network, Likelihood, optax.Schedule], optax.GradientTransformation]
 Told = list[tuple[Predictive, NDArray[np.float64]]]  # of every fold, answers and what came true
 
 
@@ -71,7 +72,7 @@ class Pace(NamedTuple):
     ``worth`` is how many steps of Adam one of them stands for.
     """
 
-    optimiser: Callable[[Network, Likelihood, optax.Schedule], optax.GradientTransformation]
+    optimiser: OptimiserMaker
     rate: float
     noise_rate: float
     worth: int = 1
@@ -152,7 +153,7 @@ def shorter(plan: Plan, worth: int) -> Plan:
 
 @made_once
 def _recipe(
-    network: Network, likelihood: Likelihood, flow: Flow, optimiser: Callable[..., optax.GradientTransformation]
+    network: Network, likelihood: Likelihood, flow: Flow, optimiser: OptimiserMaker
 ) -> Callable[[Dials], Algorithm]:
     def build(dials: Dials) -> Algorithm:
         return function_space(
