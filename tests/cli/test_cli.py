@@ -87,8 +87,7 @@ def test_an_output_folder_that_is_a_file_is_one_line(tmp_path):
 def test_a_library_that_is_not_installed_is_one_line_that_says_what_to_run(tmp_path, monkeypatch):
     table = np.random.default_rng(0).normal(size=(8, 3))
     split = Split(table[:6, :2], table[:6, 2], table[6:, :2], table[6:, 2])
-    monkeypatch.setattr(defaults, "load_uci", lambda name: None)
-    monkeypatch.setattr(defaults, "standard_split", lambda data, number: split)
+    monkeypatch.setattr(defaults, "load_split", lambda name, draw, number: split)
     monkeypatch.setitem(sys.modules, "ngboost", None)
     result = call("reproduce", "defaults", "--methods", "ngboost", "--datasets", "yacht", "--out", tmp_path)
     assert result.exit_code == 2

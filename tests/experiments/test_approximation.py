@@ -67,13 +67,6 @@ def test_the_parts_of_a_kl_are_those_of_mean_and_covariance():
     assert approximation.parts_of_kl(centred, truth) == pytest.approx((0, of_covariance), abs=1e-8)
 
 
-def test_the_cosine_and_its_slope_are_those_of_numpy(x64):
-    x = jnp.asarray(np.random.default_rng(0).uniform(-100, 100, 10_000))
-    np.testing.assert_allclose(approximation.cosine(x), np.cos(x), atol=1e-13)
-    slope = jax.vmap(jax.grad(approximation.cosine))(x)
-    np.testing.assert_allclose(slope, -np.sin(x), atol=1e-13)
-
-
 def test_steps_along_a_root_are_those_of_its_coordinates():
     """f = root z, so that the gradient by z is rootᵀ that by f."""
     root = jnp.asarray([[2.0, 0.0], [1.0, 0.5]])

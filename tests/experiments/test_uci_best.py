@@ -1,28 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to learn are chosen by training rows alone, and each answers in the target's units."""
+"""Ways to learn are chosen by training rows alone."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fpovi.data.uci import Split
-from fpovi.experiments import uci_best, uci_learners, uci_methods
-from fpovi.experiments.uci_learners import Plan
+from fpovi.experiments import uci_best, uci_methods
 from fpovi.likelihoods import gaussian
-from fpovi.loop import _chunk
-from fpovi.preconditioning import gauss_newton
 from fpovi.predictive import Predictive
 from fpovi.types import DivergedError
+from small_splits import PLAN, a_split
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
-PLAN = Plan(steps=12, batch_size=10, between=6)
-
-
-def a_split(seed=0, rows=40):
-    rng = np.random.default_rng(seed)
-    x = 5 + 2 * rng.normal(size=(rows, 3))
-    y = 100 + 10 * (x[:, 0] + 0.1 * rng.normal(size=rows))
-    return Split(x[:-10], y[:-10], x[-10:], y[-10:])
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(287, 4), (465, 4), (937, 2), (5010, 1)])
@@ -137,21 +126,6 @@ def test_the_stretch_of_gauss_newton_is_that_of_a_whole_run(best, asked_for, mon
     assert found.stretch == pytest.approx(1.0 if best == "smooth" else 0.5, rel=0.03)  # factors are 6 % apart
 
 
-@pytest.mark.parametrize(
-    ("y", "floor"),
-    [
-        (np.arange(300.0) % 3, 0.4),  # steps of 1 over √12 and a standard deviation of √(2/3): .354
-        (np.arange(300) % 30 / 10, 0.03),  # .1 over √12 and .866: .033
-        (np.linspace(0, 1, 10_000), 1e-3),  # never less than this
-        (np.ones(10), 1e-3),
-    ],
-)
-def test_no_peak_is_narrower_than_the_rounding_of_targets(y, floor):
-    likelihood = uci_best.several_peaks(y)
-    f = jnp.full((1, 9), -50.0, jnp.float32)  # softplus of that is nothing
-    assert float(likelihood.variance((), f)[0, 0]) ** 0.5 == pytest.approx(floor, rel=1e-4)  # float32
-
-
 def test_a_way_that_diverges_is_not_taken(monkeypatch):
     fixed_ways(monkeypatch, gaussian=(1.0, 1.0), mixture=WRONG)
     fixed = uci_best.learn
@@ -177,57 +151,3 @@ def test_answers_are_stretched_as_far_as_held_out_rows_want(right):
     # factors are 6 % apart; 4,000 rows know a standard deviation to 1 %
     assert stretch == pytest.approx(right, rel=0.05)
     assert loss == pytest.approx(0.5 * np.log(2 * np.pi * np.e * right**2), abs=0.03)
-
-
-def test_the_rate_falls_in_the_end():
-    rates = [
-        float(uci_best.rate_at(jnp.asarray(0.01), jnp.asarray(1000.0), jnp.asarray(count)))
-        for count in (0, 700, 850, 1000)
-    ]
-    np.testing.assert_allclose(rates, [0.01, 0.01, 0.0051, 0.0002], rtol=1e-4)  # halfway (1 + .02)/2 of it
-
-
-@pytest.mark.parametrize(
-    "name",  # the others are built alike, and take as long to compile
-    [n if n in ("mixture", "smooth") else pytest.param(n, marks=pytest.mark.slow) for n in uci_best.WAYS],
-)
-def test_splits_of_a_set_share_programs(name, monkeypatch):
-    """One more split, with other rows, scales and seed, compiles no step; answers are in the target's units."""
-    monkeypatch.setattr(uci_learners, "PARTICLES", 4)
-    first = uci_best.learn(name, "even", 0, (5,), a_split(0), PLAN)
-    programs = _chunk._cache_size()
-    second = uci_best.learn(name, "even", 1, (5,), a_split(1), PLAN)
-    assert _chunk._cache_size() == programs
-    assert second.f.shape == first.f.shape
-    assert np.all(np.abs(second.mean - 150) < 60)  # mean 150, standard deviation 20; 12 steps from near 0
-    assert np.all((second.std > 5) & (second.std < 60))
-
-
-@pytest.mark.parametrize("name", uci_best.WAYS)
-def test_a_way_learns_with_what_it_says(name, monkeypatch):
-    """From the chosen inputs, with its own activation, flow and rate; a Gauss-Newton step is worth thirty."""
-    way, seen = uci_best.WAYS[name], []
-
-    class StopHereError(Exception):
-        pass
-
-    def recipe(network, likelihood, flow, optimiser):
-        seen.append((network.architecture.sizes[0], network.architecture.activation, flow, likelihood, optimiser))
-
-        def build(dials):
-            seen.append((float(dials.rate), float(dials.noise_rate), float(dials.steps), dials.around.x.shape))
-            raise StopHereError
-
-        return build
-
-    monkeypatch.setattr(uci_best, "_recipe", recipe)
-    monkeypatch.setitem(
-        uci_best.INPUTS,
-        "halved",
-        lambda split: split._replace(x_train=split.x_train[:, :2], x_test=split.x_test[:, :2]),
-    )
-    with pytest.raises(StopHereError):
-        uci_best.learn(name, "halved", 0, (5,), a_split(), PLAN._replace(steps=600))
-    assert seen[0] == (2, way.activation, way.flow, way.likelihood(a_split().y_train), way.pace.optimiser)
-    rates, steps = (way.pace.rate, way.pace.noise_rate), 20 if way.pace.optimiser is gauss_newton else 600
-    assert seen[1] == (*map(pytest.approx, rates), steps, (30, 2))

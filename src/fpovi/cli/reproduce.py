@@ -18,10 +18,11 @@ from fpovi.cli.options import one_of
 from fpovi.cli.progress import CellProgress
 from fpovi.data.splits import DRAWS
 from fpovi.experiments.grid import Options
-from fpovi.experiments.registry import EXPERIMENTS, SILENT, run_cell
+from fpovi.experiments.registry import EXPERIMENTS, run_cell
 from fpovi.experiments.store import Store
 from fpovi.experiments.sweep import sweep
 from fpovi.experiments.view import View, parts
+from fpovi.experiments.watching import silent
 from fpovi.experiments.workers import BACKENDS
 from fpovi.plots import save
 from fpovi.types import lookup
@@ -63,7 +64,7 @@ def reproduce(
         if fresh:
             store.drop(cells)
         with CellProgress(len(cells), chosen.label, quiet=as_json) as progress:
-            run = partial(run_cell, experiment, store, progress.step if jobs == 1 else SILENT)
+            run = partial(run_cell, experiment, store, progress.step if jobs == 1 else silent)
             rows = sweep(
                 cells, run, store, progress.finished, on_start=progress.started, on_failure=progress.failed,
                 needs=chosen.needs, length=chosen.length, jobs=jobs, backend=backend,

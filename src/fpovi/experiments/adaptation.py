@@ -25,8 +25,9 @@ from fpovi.experiments.grid import Options, grid
 from fpovi.experiments.store import Cell
 from fpovi.experiments.uci import pace
 from fpovi.experiments.uci_learners import LEARNERS, PARTICLES, by_functions, surroundings
-from fpovi.experiments.uci_methods import Task, Watch, gaussian_process, learn_networks, lesson_of
+from fpovi.experiments.uci_methods import Task, gaussian_process, learn_networks, lesson_of
 from fpovi.experiments.uci_setups import SETUPS, SMALL
+from fpovi.experiments.watching import Watch, silent
 from fpovi.measurement import halo, points
 from fpovi.predictive import Predictive
 from fpovi.preprocessing import learn_encoder, standardiser
@@ -134,7 +135,7 @@ def cells(options: Options) -> list[Cell]:
     return grid("adaptation", whole, preset.datasets, lambda dataset: preset.splits, tuple(METHODS), METHODS)
 
 
-def run_cell(cell: Cell, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:
+def run_cell(cell: Cell, watch: Watch = silent) -> dict[str, Any]:
     """The scores on the target's test rows, and ``source_…`` those on the source's."""
     data = load_uci(cell.dataset)
     regions = divide(data.x, cell.split)

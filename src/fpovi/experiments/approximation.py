@@ -29,30 +29,29 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float
-from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 
 from fpovi.batches import make_batch, take
 from fpovi.experiments.distances import gaussian_kl
+from fpovi.experiments.fourier import fourier_network
 from fpovi.experiments.store import Cell
+from fpovi.experiments.watching import Watch, silent
 from fpovi.inference import exact, function_space
 from fpovi.kernels import StationaryKernel, median_lengthscale, rbf
 from fpovi.likelihoods import gaussian
 from fpovi.loop import run
 from fpovi.measurement import points
-from fpovi.networks import mlp
 from fpovi.particles import forward
 from fpovi.priors import gaussian_process
-from fpovi.types import Algorithm, Batch, Info, Key, Scales, State, lookup
+from fpovi.types import Algorithm, Batch, Info, Key, State, lookup
 
 NOISE, JITTER, BANDWIDTH = 0.1, 1e-5, 0.5
 X = np.linspace(-2, 2, 21)[:, None]
 X_TEST = np.array([[1.7], [1.9], [2.1]])
-SIZES, BATCH = (1, 50, 1), 16
+UNITS, BATCH = 50, 16
 FACTOR, SAMPLED = 3.0, 100
 RATE_OF_VALUES, RATE_OF_NETWORKS = 0.1, 1e-2
 LOOKS = 40
-Watch = Callable[[int, int, float], None]
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -85,37 +84,6 @@ def posterior(y: NDArray[np.float64], every: int = 1) -> Moments:
     x, y = X[::every], y[::every]
     gain = np.linalg.solve(k(x, x) + NOISE**2 * np.eye(len(x)), k(x, X_TEST)).T
     return gain @ y, k(X_TEST, X_TEST) - gain @ k(x, X_TEST)
-
-
-def fourier_scales() -> Scales:
-    """w ~ N(0, 1/bandwidth²), b so wide that its phase is uniform, a ~ N(0, 2/h): E[2 cos cos'] is the covariance."""
-    return Scales(jnp.ones(1), jnp.asarray([BANDWIDTH**-2, 2.0]), jnp.asarray([10.0**2, 0.0]), jnp.asarray(NOISE))
-
-
-@jax.custom_jvp
-def cosine(x: Array) -> Array:
-    """The cosine of double precision, within 1e-13 for |x| < 100.
-
-    XLA asks the C library for one number at a time, which took nine tenths of a step; a polynomial is many at once.
-    """
-    turns = x / (2 * np.pi)
-    rest = turns - jnp.round(turns)
-    return jnp.polyval(jnp.asarray(_COSINE), rest**2, unroll=len(_COSINE))
-
-
-@cosine.defjvp
-def _minus_sine(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    (x,), (tangent,) = primals, tangents
-    return cosine(x), cosine(x + np.pi / 2) * tangent
-
-
-def _coefficients() -> NDArray[np.float64]:
-    """Of a polynomial through cos(2π√u) for u up to 1/4, the highest power first."""
-    through = Chebyshev.interpolate(lambda u: np.cos(2 * np.pi * np.sqrt(u)), 12, [0, 0.25])
-    return np.asarray(through.convert(kind=Polynomial).coef[::-1], np.float64)
-
-
-_COSINE = _coefficients()
 
 
 class Version(NamedTuple):
@@ -163,7 +131,7 @@ def along(root: Float[Array, "d d"], optimiser: optax.GradientTransformation) ->
 
 def network_version(n: int, steps: int, rate: float, batch_size: int | None = None) -> Version:
     """Networks, begun at draws from their own prior; the test inputs are always among those compared."""
-    network = mlp(SIZES, cosine, fourier_scales())
+    network = fourier_network(UNITS, BANDWIDTH, NOISE)
     algorithm = function_space(
         network,
         gaussian(NOISE),
@@ -217,7 +185,7 @@ def cells(preset: str = "quick", seed: int | None = None, methods: tuple[str, ..
     ]
 
 
-def run_cell(cell: Cell, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:
+def run_cell(cell: Cell, watch: Watch = silent) -> dict[str, Any]:
     """KL(q‖p) in the course of a version's run, and that of the baseline."""
     preset = lookup(PRESETS, cell.preset, "preset")
     y = targets(cell.seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of methods on data sets: a line per set and score, the best in bold, differences to a reference."""
+"""The table of methods on data sets: a line per set and score, the best in bold."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -39,16 +39,15 @@ def compare(
     title: str,
     scores: Mapping[str, Score] = SCORES,
     reference: str | None = None,
-    explanation: tuple[str, ...] = (),
 ) -> View:
     """Means ± standard errors over splits of the methods in ``labels``, in that order.
 
     Args:
         rows: of one experiment and preset.
         labels: what a method is called in the table.
-        title, explanation: above the table.
+        title: above the table.
         scores: which metrics, and how they are called.
-        reference: a method; every other one gets a second table line of paired differences to it on the same splits.
+        reference: a method; records of every other one have the paired difference to it on the same splits.
     """
     kinds = {(row.cell.experiment, row.cell.preset) for row in rows}
     if len(kinds) > 1:
@@ -71,8 +70,6 @@ def compare(
                 [first, score.label, *(_text(values, most, name in best) for name, values in of_methods.items())]
             )
             first = ""
-            if reference is not None:
-                lines.append(["", f"less {labels[reference]}", *_differences(of_methods, reference)])
             records += [
                 _record(dataset, metric, name, of_methods, name in best, reference)
                 for name in methods
@@ -81,7 +78,6 @@ def compare(
     return View(
         title=title,
         explanation=(
-            *explanation,
             "mean ± standard error over splits, (n) where there are fewer; lower is better, coverage should be .95; "
             "bold: none is significantly better on the splits they share (paired t-test, p < .05)",
         ),
@@ -97,16 +93,6 @@ def _text(values: Scores, most: int, bold: bool) -> str:
         return ""
     text = plus_minus(mean_of(list(values.values())), most)
     return f"**{text}**" if bold else text
-
-
-def _differences(of_methods: Mapping[str, Scores], reference: str) -> list[str]:
-    texts = []
-    for name, values in of_methods.items():
-        difference = None if name == reference else paired_difference(values, of_methods.get(reference, {}))
-        texts.append(
-            "" if difference is None else plus_minus(difference, max(map(len, of_methods.values())), signed=True)
-        )
-    return texts
 
 
 def _record(

@@ -11,14 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from fpovi.experiments.distances import quantiles
 from fpovi.experiments.sine_posteriors import (
     GRID,
     Found,
     Problem,
-    Watch,
     gp_posterior,
     in_functions,
     in_weights,
@@ -26,8 +22,9 @@ from fpovi.experiments.sine_posteriors import (
     particle_posterior,
     problem,
 )
-from fpovi.experiments.sine_scores import outlines, rounded, score
+from fpovi.experiments.sine_scores import judged
 from fpovi.experiments.store import Cell, Row
+from fpovi.experiments.watching import Watch, silent
 from fpovi.priors import width_aware
 from fpovi.types import FunctionPrior, Network, lookup
 
@@ -119,11 +116,10 @@ def function_prior(flow: str, width: int) -> Callable[[Network], FunctionPrior] 
     return partial(width_aware, jitter=1e-2) if flow == "svgd" else None
 
 
-def run_cell(cell: Cell, reference: Row | None, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:
+def run_cell(cell: Cell, reference: Row | None, watch: Watch = silent) -> dict[str, Any]:
     """The numbers of one cell; all but ``nuts`` need the row of ``nuts`` as ``reference``."""
     width = int(cell.dataset)
-    draws, facts = posterior(cell.method, width)(cell.seed, problem(cell.seed, (width, width), ASKED), watch)
-    truth = quantiles(draws) if reference is None else np.asarray(reference.metrics["quantiles"])
-    metrics = {**score(draws, truth, ASKED, cell.seed), **outlines(draws), **facts}
+    found = posterior(cell.method, width)(cell.seed, problem(cell.seed, (width, width), ASKED), watch)
+    metrics = judged(found, reference, ASKED, cell.seed)
     del metrics["curves"]
-    return metrics if reference is not None else {**metrics, "quantiles": [rounded(row) for row in truth]}
+    return metrics

@@ -10,12 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from fpovi.data.sine import sine
 from fpovi.experiments.complexity import ASKED, LABELS
-from fpovi.experiments.sine_posteriors import problem
+from fpovi.experiments.sine_panel import posterior_panel, rescale, say_distance
 from fpovi.experiments.store import Row
 from fpovi.experiments.view import View, short
-from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, observations, outline
+from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE
 
 SHOWN = {  # method: what its panels are called, and its colour
     "w_svgd": ("weights, SVGD", WEIGHT_SPACE),
@@ -106,17 +105,9 @@ def figure(rows: Sequence[Row]) -> Figure:
 
 
 def _panel(panel: Axes, row: Row, truth: Row) -> None:
-    scaling = problem(row.cell.seed).y_scaling
-    original = lambda values: np.asarray(values) * scaling.scale + scaling.shift  # noqa: E731
-    colour, metrics = SHOWN[row.cell.method][1], row.metrics
-    lower, upper = (original(edge) for edge in metrics["predictive"])
-    panel.fill_between(ASKED, lower, upper, color=colour, alpha=0.13, linewidth=0)
-    fan(panel, ASKED, original(metrics["mean"]), [original(edge) for edge in metrics["band"]], (), colour)
-    outline(panel, ASKED, [original(edge) for edge in truth.metrics["band"]])
-    observations(panel, *sine(row.cell.seed))
-    distance = f"W2 {metrics['w2']['all']:.2f}"
-    panel.set_title(distance, loc="right", color=TRUTH, fontsize=9, fontweight="normal")
-    panel.set(xlim=(ASKED[0], ASKED[-1]), ylim=_limits(original(truth.metrics["quantiles"])))
+    posterior_panel(panel, ASKED, row.metrics, truth, SHOWN[row.cell.method][1])
+    say_distance(panel, row.metrics)
+    panel.set_ylim(_limits(rescale(truth.cell.seed)(truth.metrics["quantiles"])))
 
 
 def _limits(values: ArrayLike) -> tuple[float, float]:

@@ -20,9 +20,10 @@ from fpovi.experiments.grid import Options, grid
 from fpovi.experiments.statistics import mean_of, plus_minus
 from fpovi.experiments.store import Cell, Row
 from fpovi.experiments.uci_learners import LEARNERS
-from fpovi.experiments.uci_methods import Watch, lesson_of
+from fpovi.experiments.uci_methods import lesson_of
 from fpovi.experiments.uci_setups import LABELS
 from fpovi.experiments.view import View
+from fpovi.experiments.watching import Watch, silent
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, WEIGHT_SPACE
 from fpovi.types import Info, State, lookup
 
@@ -39,7 +40,7 @@ def cells(options: Options) -> list[Cell]:
     return grid("convergence", options, ("concrete",), lambda dataset: number, METHODS, LEARNERS)
 
 
-def run_cell(cell: Cell, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:
+def run_cell(cell: Cell, watch: Watch = silent) -> dict[str, Any]:
     """``epochs`` of all looks, and what they showed: the NLL of test rows and of those kept for validation."""
     task = uci.load_task(replace(cell, experiment=SETUP))
     lesson = lesson_of(task)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``defaults``: the estimator as it comes, on the UCI sets, beside what one would use instead.
 
-Nothing is tuned per set: every method gets the training rows of a standard split and answers for its test rows.
+Nothing is tuned per set: every method gets the training rows of a split and answers for its test rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,10 +9,13 @@ from typing import Any
 
 from fpovi.baselines import normal
 from fpovi.calibration import evaluate
-from fpovi.data.uci import UCI, Split, load_uci, standard_split
+from fpovi.data.splits import load_split
+from fpovi.data.uci import UCI, Split
 from fpovi.estimators import BNNRegressor
 from fpovi.experiments.comparison import SCORES, compare
+from fpovi.experiments.grid import Options, grid
 from fpovi.experiments.store import Cell, Row
+from fpovi.experiments.uci_setups import SMALL
 from fpovi.experiments.view import View
 from fpovi.likelihoods import gaussian
 from fpovi.predictive import Predictive
@@ -46,28 +49,18 @@ LABELS = {
     "gp": "scikit-learn GP",
     "ngboost": "NGBoost",
 }
-SMALL = ("boston", "concrete", "energy", "wine-red", "yacht")
 PRESETS = {"quick": (SMALL, 1), "full": (tuple(UCI), 5)}
 
 
-def cells(
-    preset: str, datasets: Sequence[str] = (), splits: int | None = None, methods: Sequence[str] = ()
-) -> list[Cell]:
+def cells(options: Options) -> list[Cell]:
     """Every method on every set and split."""
-    named, number = lookup(PRESETS, preset, "preset")
-    for dataset in datasets:
-        lookup(UCI, dataset, "dataset")
-    return [
-        Cell("defaults", method, dataset, split, seed=0, preset=preset)
-        for dataset in (datasets or named)
-        for split in range(splits or number)
-        for method in (methods or METHODS)
-    ]
+    datasets, splits = lookup(PRESETS, options.preset, "preset")
+    return grid("defaults", options, datasets, lambda dataset: splits, tuple(METHODS), METHODS)
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
     """The scores of one method on the test rows of one split."""
-    split = standard_split(load_uci(cell.dataset), cell.split)
+    split = load_split(cell.dataset, cell.draw, cell.split)
     predictive = lookup(METHODS, cell.method, "method")(cell.seed, split)
     return {name: float(value) for name, value in evaluate(predictive, split.y_test).items()}
 

@@ -26,9 +26,7 @@ from fpovi.experiments.grid import Options
 from fpovi.experiments.store import Cell, Row, Store
 from fpovi.experiments.uci_setups import LABELS, SETUPS, Setup
 from fpovi.experiments.view import View
-
-Watch = Callable[[int, int, float], None]
-SILENT: Watch = lambda done, total, score: None  # noqa: E731
+from fpovi.experiments.watching import Watch
 
 
 class Experiment(NamedTuple):
@@ -100,7 +98,7 @@ EXPERIMENTS = {
         figure=approximation_view.figure,
     ),
     "defaults": Experiment(
-        cells=lambda options: defaults.cells(options.preset, options.datasets, options.splits, options.methods),
+        cells=defaults.cells,
         run=lambda cell, store, watch: defaults.run_cell(cell),
         label=_of_split(defaults.LABELS),
         view=defaults.view,

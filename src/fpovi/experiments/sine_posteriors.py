@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fpovi.baselines.nuts import nuts
 from fpovi.batches import make_batch
 from fpovi.data.sine import sine
+from fpovi.experiments.watching import Watch
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
 from fpovi.kernels import KERNELS, median_lengthscale, rbf
@@ -38,7 +39,6 @@ GRID = np.linspace(-0.5, 1.5, 200)
 CHUNK = 100
 
 Draws = NDArray[np.floating]
-Watch = Callable[[int, int, float], None]
 Found = tuple[Draws, dict[str, Any]]
 
 

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fpovi.experiments.distances import quantiles, wasserstein2
-from fpovi.experiments.sine_posteriors import NOISE, PARTICLES, Draws
+from fpovi.experiments.sine_posteriors import NOISE, PARTICLES, Draws, Found
+from fpovi.experiments.store import Row
 
+GAP = (0.6, 0.8)  # in the data
 FIFTIES = 20
 CURVES = 8
 NOISE_LEVELS = 101
@@ -21,12 +23,20 @@ Quantiles = NDArray[np.float64]
 REGION_NAMES = ("all", "data", "gap", "outside")
 
 
+def judged(found: Found, reference: Row | None, grid: NDArray[np.float64], seed: int) -> dict[str, Any]:
+    """The numbers of a posterior, beside the row of the exact one or, without it, as the exact one: then to keep."""
+    draws, facts = found
+    truth = quantiles(draws) if reference is None else np.asarray(reference.metrics["quantiles"])
+    metrics = {**score(draws, truth, grid, seed), **outlines(draws), **facts}
+    return metrics if reference is not None else {**metrics, "quantiles": [rounded(row) for row in truth]}
+
+
 def regions(grid: NDArray[np.float64]) -> dict[str, NDArray[np.bool_]]:
     """Where the data are, their gap, and past them, beside the whole."""
     return {
         "all": np.ones_like(grid, bool),
-        "data": (grid > 0) & (grid < 0.6),
-        "gap": (grid > 0.6) & (grid < 0.8),
+        "data": (grid > 0) & (grid < GAP[0]),
+        "gap": (grid > GAP[0]) & (grid < GAP[1]),
         "outside": (grid < 0) | (grid > 1),
     }
 

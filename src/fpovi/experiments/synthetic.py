@@ -12,14 +12,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from fpovi.experiments.distances import quantiles
 from fpovi.experiments.sine_posteriors import (
     GRID,
     Found,
     Problem,
-    Watch,
     as_released,
     gp_posterior,
     in_functions,
@@ -28,8 +24,9 @@ from fpovi.experiments.sine_posteriors import (
     particle_posterior,
     problem,
 )
-from fpovi.experiments.sine_scores import outlines, rounded, score
+from fpovi.experiments.sine_scores import judged
 from fpovi.experiments.store import Cell, Row
+from fpovi.experiments.watching import Watch, silent
 from fpovi.priors import nngp, width_aware
 from fpovi.types import Algorithm, lookup
 
@@ -95,9 +92,7 @@ def reference_of(cell: Cell) -> Cell:
     return replace(cell, method="nuts", preset="quick")
 
 
-def run_cell(cell: Cell, reference: Row | None, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:
+def run_cell(cell: Cell, reference: Row | None, watch: Watch = silent) -> dict[str, Any]:
     """The numbers of one cell; all but ``nuts`` need the row of ``nuts`` as ``reference``."""
-    draws, facts = lookup(POSTERIORS, cell.method, "method")(cell.seed, problem(cell.seed), watch)
-    truth = quantiles(draws) if reference is None else np.asarray(reference.metrics["quantiles"])
-    metrics = {**score(draws, truth, GRID, cell.seed), **outlines(draws), **facts}
-    return metrics if reference is not None else {**metrics, "quantiles": [rounded(row) for row in truth]}
+    found = lookup(POSTERIORS, cell.method, "method")(cell.seed, problem(cell.seed), watch)
+    return judged(found, reference, GRID, cell.seed)

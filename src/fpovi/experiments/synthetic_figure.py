@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables and the figures of ``synthetic``, made from its rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fpovi.data.sine import sine
-from fpovi.experiments.sine_posteriors import GRID, problem
-from fpovi.experiments.sine_scores import REGION_NAMES, predictive_band
+from fpovi.experiments.sine_panel import posterior_panel, rescale, say_distance
+from fpovi.experiments.sine_posteriors import GRID
+from fpovi.experiments.sine_scores import GAP, REGION_NAMES, predictive_band
 from fpovi.experiments.store import Row
 from fpovi.experiments.synthetic import ALGORITHMS, CALLED, COMPARED, FLOWS, LABELS, SPACES
 from fpovi.experiments.view import View, markdown, short
-from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, TRUTH, WEIGHT_SPACE, fan, observations, outline
+from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, TRUTH, WEIGHT_SPACE
 
 PANELS = ("f_svgd", "w_svgd", "map_ensemble")
 COLOURS = {"w": WEIGHT_SPACE, "f": FUNCTION_SPACE, "released": "#5b7f95"}
@@ -49,7 +49,6 @@ GRIDS = {
         beside="f_svgd",
     ),
 }
-Rescale = Callable[[ArrayLike], NDArray[np.float64]]
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -128,15 +127,12 @@ def _three_panels(rows: Sequence[Row]) -> Figure:
     truth, panels = by_method["nuts"], [by_method[name] for name in PANELS if name in by_method]
     drawing = Figure(figsize=(3.7 * len(panels), 3.4), layout="constrained")
     axes = drawing.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    original = _rescale(truth.cell.seed)
     for panel, row in zip(axes, panels, strict=True):
         colour = COLOURS["f" if row.cell.method.startswith("f_") else "w"]
-        curves = [original(curve) for curve in row.metrics["curves"]]
-        _panel(panel, row.metrics, truth, original, colour, curves=curves)
+        _panel(panel, row.metrics, truth, colour, row.metrics["curves"])
         panel.set_title(LABELS[row.cell.method], color=colour)
-        distance = f"distance to NUTS {row.metrics['w2']['all']:.2f}"
-        panel.set_title(distance, loc="right", color=TRUTH, fontsize=9, fontweight="normal")
-        panel.set(xlim=(GRID[0], GRID[-1]), xlabel="x")
+        say_distance(panel, row.metrics, "distance to NUTS")
+        panel.set_xlabel("x")
     axes[0].set_ylabel("y")
     axes[0].legend(loc="lower left", fontsize=9)
     return drawing
@@ -146,20 +142,19 @@ def _many_panels(rows: Sequence[Row], grid: Grid) -> Figure:
     """A panel per method, and left of them the reference. Dark: f; light: a new y."""
     by_method = {row.cell.method: row for row in rows}
     truth = by_method["nuts"]
-    original = _rescale(truth.cell.seed)
     columns = 1 + len(grid.lines[0].panels)
     drawing = Figure(figsize=(2.7 * columns, 0.4 + 2.6 * len(grid.lines)), layout="constrained")
     axes = drawing.subplots(len(grid.lines), columns, sharex=True, sharey=True)
 
     def draw(panel: Axes, method: str, label: str) -> str:
         metrics, colour = by_method[method].metrics, COLOURS[method.split("_")[0]]
-        _panel(panel, metrics, truth, original, colour)
+        _panel(panel, metrics, truth, colour)
         panel.set_title(label, color=colour)
-        panel.set_title(f"W2 {metrics['w2']['all']:.2f}", loc="right", color=TRUTH, fontsize=9, fontweight="normal")
+        say_distance(panel, metrics)
         return colour
 
     exact = np.asarray(truth.metrics["quantiles"])
-    _panel(axes[0, 0], {**truth.metrics, "predictive": predictive_band(exact)}, truth, original, TRUTH)
+    _panel(axes[0, 0], {**truth.metrics, "predictive": predictive_band(exact)}, truth, TRUTH)
     axes[0, 0].set_title("NUTS", color=TRUTH)
     if grid.beside is None:
         axes[1, 0].legend(*axes[0, 0].get_legend_handles_labels(), loc="upper left", fontsize=9)
@@ -172,24 +167,10 @@ def _many_panels(rows: Sequence[Row], grid: Grid) -> Figure:
         colours = [draw(panel, *named) for panel, named in zip(places, line.panels.items(), strict=True)]
         places[0].tick_params(labelleft=True)
         places[0].set_ylabel(line.title, color=colours[0], fontsize=11, fontweight="bold")
-    low, high = original(exact.min()), original(exact.max())
-    axes[0, 0].set(xlim=(GRID[0], GRID[-1]), ylim=(low, high))
+    axes[0, 0].set_ylim(rescale(truth.cell.seed)([exact.min(), exact.max()]))
     return drawing
 
 
-def _panel(
-    panel: Axes, metrics: dict[str, Any], truth: Row, original: Rescale, colour: str, curves: Sequence[ArrayLike] = ()
-) -> None:
-    panel.axvspan(0.6, 0.8, color=MUTED, alpha=0.13, linewidth=0)
-    if not curves:
-        lower, upper = (original(edge) for edge in metrics["predictive"])
-        panel.fill_between(GRID, lower, upper, color=colour, alpha=0.13, linewidth=0, label="95 % of a new y")
-    fan(panel, GRID, original(metrics["mean"]), [original(edge) for edge in metrics["band"]], curves, colour)
-    outline(panel, GRID, [original(edge) for edge in truth.metrics["band"]], "NUTS, 95 %")
-    observations(panel, *sine(truth.cell.seed))
-
-
-def _rescale(seed: int) -> Rescale:
-    """From standardised y to its own units."""
-    scaling = problem(seed).y_scaling
-    return lambda values: np.asarray(values) * scaling.scale + scaling.shift
+def _panel(panel: Axes, metrics: dict[str, Any], truth: Row, colour: str, curves: Sequence[ArrayLike] = ()) -> None:
+    panel.axvspan(*GAP, color=MUTED, alpha=0.13, linewidth=0)
+    posterior_panel(panel, GRID, metrics, truth, colour, curves)

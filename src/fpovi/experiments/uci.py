@@ -15,8 +15,9 @@ from fpovi.data.uci import Split
 from fpovi.experiments.comparison import SCORES
 from fpovi.experiments.grid import Options, grid
 from fpovi.experiments.store import Cell
-from fpovi.experiments.uci_methods import METHODS, Rows, Task, Watch
+from fpovi.experiments.uci_methods import METHODS, Rows, Task
 from fpovi.experiments.uci_setups import ON_FEW_ROWS, SETUPS, Setup
+from fpovi.experiments.watching import Watch, silent
 from fpovi.types import lookup
 
 FEW_ROWS = 1000
@@ -87,7 +88,7 @@ def load_task(cell: Cell) -> Task:
     return task_of(cell, held.split, (held.x_valid, held.y_valid))
 
 
-def run_cell(cell: Cell, watch: Watch = lambda done, total, score: None) -> dict[str, Any]:
+def run_cell(cell: Cell, watch: Watch = silent) -> dict[str, Any]:
     """The scores of one method on the test rows of one split, and what else it has to say of its way there."""
     task = load_task(cell)
     answer = lookup(METHODS, cell.method, "method")(task, watch)

@@ -17,6 +17,7 @@ from fpovi.data.scaling import Scaled, scale_split
 from fpovi.data.uci import Split
 from fpovi.experiments import uci_best
 from fpovi.experiments.uci_learners import LEARNERS, LIKELIHOOD, Learn, Plan, by_baseline, network_of
+from fpovi.experiments.watching import Watch
 from fpovi.networks import fan_out_scales, mlp
 from fpovi.particles import forward
 from fpovi.predictive import Predictive, predict
@@ -27,7 +28,6 @@ LOOKS = 20  # from outside, in the course of a run; where an epoch is chosen, on
 EPOCHS_BETWEEN = 20
 CHAINS = {"chains": 4, "warmup": 300, "draws": 200}  # of NUTS
 KEPT = 200  # draws of all chains that answer
-Watch = Callable[[int, int, float], None]
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
