@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The closed form of ``approximation`` against scikit-learn's, its versions on a small scale, its table and figure."""
 
+from itertools import combinations
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,6 +67,37 @@ def test_the_parts_of_a_kl_are_those_of_mean_and_covariance():
     assert of_mean + of_covariance == pytest.approx(np.mean(q.logpdf(draws) - p.logpdf(draws)), rel=0.02)
     centred = values - values.mean(axis=0) + truth[0]
     assert approximation.parts_of_kl(centred, truth) == pytest.approx((0, of_covariance), abs=1e-8)
+
+
+@pytest.mark.slow
+def test_what_all_batches_ask_for_together_is_the_posterior():
+    """The q at which velocities of GFSF, averaged over all batches, are 0: a normal, found by iteration.
+
+    A batch sees its own marginals, each row with n/size of its weight. So far only would exact steps on batches be off.
+    """
+    x, n, size = np.concatenate([approximation.X, approximation.X_TEST]), len(approximation.X), approximation.BATCH
+    total = len(x)
+    prior = np.exp(-((x - x.T) ** 2) / (2 * approximation.BANDWIDTH**2)) + approximation.JITTER * np.eye(total)
+    data = np.where(np.arange(total) < n, approximation.NOISE**-2, 0)
+    rows = np.array([(*some, *range(n, total)) for some in combinations(range(n), size)])
+    block = (rows[:, :, None], rows[:, None, :])
+
+    def mean_precision(covariance):
+        found = np.zeros((total, total))
+        np.add.at(found, block, np.linalg.inv(covariance[block]))
+        return found / len(rows)
+
+    wanted = mean_precision(prior) + np.diag(data)
+    exact = np.linalg.inv(np.linalg.inv(prior) + np.diag(data))
+    covariance = exact
+    for _ in range(12):
+        root = np.linalg.cholesky(covariance)
+        change = root.T @ (mean_precision(covariance) - wanted) @ root
+        covariance = root @ (np.eye(total) + 0.9 * change) @ root.T
+    assert np.abs(change).max() < 1e-3  # in units of the covariance itself
+    y = np.append(approximation.targets(0), np.zeros(total - n))
+    means = [np.linalg.solve(precision, data * y)[n:] for precision in (wanted, np.linalg.inv(exact))]
+    assert gaussian_kl(means[0], covariance[n:, n:], means[1], exact[n:, n:]) < 1e-6
 
 
 def test_steps_along_a_root_are_those_of_its_coordinates():

@@ -13,12 +13,12 @@ The score is KL(q‖p) of the values at the test inputs, q a normal through the 
 jitter; it is the sum of a part for the mean and one for the covariance. ``baseline`` is the KL from the posterior that
 was given every second training point only.
 
-What the paper leaves open is ours. The networks are those whose wide limit is this prior, :math:`\sum_j a_j \cos(w_j x
-+ b_j)` with :math:`w_j \sim \mathcal N(0, .5^{-2})` (random Fourier features, here free to move), 50 units. Steps are
-Adam's with a decaying rate, those of values in coordinates that have a prior variance of 1. The kernel's lengthscale is
-three times the median heuristic's, settled in every step from 100 of the particles: a median of 1,000² distances would
-cost more than the rest of the step. Numbers are float64 throughout, the prior's jitter is 1e-5. (Particles that come to
-rest where a prior with a jitter of 1e-4 would have them have a KL of .002; with 1e-5, of .00002.)
+What the paper leaves open is ours. The networks are those whose wide limit is this prior, of 50 units
+(:mod:`fpovi.experiments.fourier`). Steps are Adam's with a decaying rate, where the paper's have a size of 1e-3; those
+of values are in coordinates that have a prior variance of 1. The kernel's lengthscale is three times the median
+heuristic's, settled in every step from 100 of the particles: a median of 1,000² distances would cost more than the rest
+of the step. Numbers are float64 throughout, the prior's jitter is 1e-5. (Particles that come to rest where a prior with
+a jitter of 1e-4 would have them have a KL of .002; with 1e-5, of .00002.)
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``uci`` and its kin: the tables of Wang et al. (2019) on UCI sets, RMSE and NLL of flows in two spaces, and others.
 
-Every cell is a method on one split, on the same network under the same prior. What tells one table from another is in
-:mod:`fpovi.experiments.uci_setups`, how each method is run in :mod:`fpovi.experiments.uci_learners`, and what the paper
-prints in :mod:`fpovi.experiments.published`.
+Every cell is a method on one split; networks are the same under the same prior, but for those of ``fpovi``. What tells
+one table from another is in :mod:`fpovi.experiments.uci_setups`, how each method is run in
+:mod:`fpovi.experiments.uci_learners`, and what the paper prints in :mod:`fpovi.experiments.published`.
 """
 
 from dataclasses import replace
