@@ -2,12 +2,13 @@
 r"""``approximation``: what networks and mini-batches cost, against a posterior in closed form (the paper's appendix).
 
 Inputs X are 21 for training, −2, −1.8, …, 2, and 3 for testing, 1.7, 1.9, 2.1; targets are :math:`\mathcal N(\sin x,
-.1^2)`; the prior over functions is a Gaussian process with covariance :math:`\exp(-(x-x')^2 / 2 \cdot .5^2)`. Three
+.1^2)`; the prior over functions is a Gaussian process with covariance :math:`\exp(-(x-x')^2 / 2 \cdot .5^2)`. Four
 versions of f-SVGD run with 1,000 particles, begun at draws from the prior:
 
 - ``exact``: the particles are the 24 values f(X);
 - ``parametric``: they are networks, compared at all of X in every step;
-- ``mini_batch``: they are networks, and a step sees 16 training inputs and the 3 test inputs.
+- ``mini_batch``: they are networks, and a step sees 16 training inputs and the 3 test inputs;
+- ``moments``: the same with another kernel, :class:`fpovi.experiments.moment_kernel.MomentKernel`.
 
 The score is KL(q‖p) of the values at the test inputs, q a normal through the particles, p the posterior without any
 jitter; it is the sum of a part for the mean and one for the covariance. ``baseline`` is the KL from the posterior that
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 from fpovi.batches import make_batch, take
 from fpovi.experiments.distances import gaussian_kl
 from fpovi.experiments.fourier import fourier_network
+from fpovi.experiments.moment_kernel import MomentKernel
 from fpovi.experiments.store import Cell
 from fpovi.experiments.watching import Watch, silent
 from fpovi.inference import exact, function_space
@@ -43,14 +45,14 @@ from fpovi.loop import run
 from fpovi.measurement import points
 from fpovi.particles import forward
 from fpovi.priors import gaussian_process
-from fpovi.types import Algorithm, Batch, Info, Key, State, lookup
+from fpovi.types import Algorithm, Batch, Info, Kernel, Key, State, lookup
 
 NOISE, JITTER, BANDWIDTH = 0.1, 1e-5, 0.5
 X = np.linspace(-2, 2, 21)[:, None]
 X_TEST = np.array([[1.7], [1.9], [2.1]])
 UNITS, BATCH = 50, 16
 FACTOR, SAMPLED = 3.0, 100
-RATE_OF_VALUES, RATE_OF_NETWORKS = 0.1, 1e-2
+RATE_OF_VALUES, RATE_OF_NETWORKS, RATE_OF_MOMENTS = 0.1, 1e-2, 0.1
 LOOKS = 40
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -65,7 +67,12 @@ class Preset(NamedTuple):
 
 
 PRESETS = {"quick": Preset(200, 2_000, (0, 1), 5e-3), "paper": Preset(1_000, 20_000, (0, 1, 2), 2e-3)}
-LABELS = {"exact": "exact", "parametric": "networks", "mini_batch": "networks, mini-batches"}
+LABELS = {
+    "exact": "exact",
+    "parametric": "networks",
+    "mini_batch": "networks, mini-batches",
+    "moments": "the same, linear kernel",
+}
 
 
 def targets(seed: int) -> NDArray[np.float64]:
@@ -129,7 +136,9 @@ def along(root: Float[Array, "d d"], optimiser: optax.GradientTransformation) ->
     return optax.GradientTransformation(optimiser.init, update)
 
 
-def network_version(n: int, steps: int, rate: float, batch_size: int | None = None) -> Version:
+def network_version(
+    n: int, steps: int, rate: float, batch_size: int | None = None, kernel: Kernel | None = None
+) -> Version:
     """Networks, begun at draws from their own prior; the test inputs are always among those compared."""
     network = fourier_network(UNITS, BANDWIDTH, NOISE)
     algorithm = function_space(
@@ -138,7 +147,7 @@ def network_version(n: int, steps: int, rate: float, batch_size: int | None = No
         gaussian_process(covariance, JITTER),
         measurement=points(X_TEST),
         prior_size=None,
-        kernel=sampled_kernel(FACTOR, n),
+        kernel=sampled_kernel(FACTOR, n) if kernel is None else kernel,
         optimiser=_adam(rate, steps),
     )
     at_test = jax.jit(lambda state: forward(network, state.particles, state.model, jnp.asarray(X_TEST))[0][..., 0])
@@ -166,6 +175,7 @@ VERSIONS: dict[str, Callable[[Preset], Version]] = {
     "exact": lambda preset: exact_version(preset.particles, preset.steps),
     "parametric": lambda preset: network_version(preset.particles, preset.steps, RATE_OF_NETWORKS),
     "mini_batch": lambda preset: network_version(preset.particles, preset.steps, preset.rate, BATCH),
+    "moments": lambda preset: network_version(preset.particles, preset.steps, RATE_OF_MOMENTS, BATCH, MomentKernel()),
 }
 
 

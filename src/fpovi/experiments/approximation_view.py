@@ -13,7 +13,12 @@ from fpovi.experiments.store import Row
 from fpovi.experiments.view import View, short
 from fpovi.plots import FUNCTION_SPACE, INK, STYLE, WEIGHT_SPACE
 
-COLOURS = {"exact": INK, "parametric": FUNCTION_SPACE, "mini_batch": WEIGHT_SPACE}
+LINES = {
+    "exact": {"color": INK},
+    "parametric": {"color": FUNCTION_SPACE},
+    "mini_batch": {"color": WEIGHT_SPACE},
+    "moments": {"color": WEIGHT_SPACE, "linestyle": ":"},
+}
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -67,8 +72,8 @@ def figure(rows: Sequence[Row]) -> Figure:
         for panel, seed in zip(panels, seeds, strict=True):
             of_draw = [row for row in rows if row.cell.seed == seed]
             for row in of_draw:
-                panel.plot(row.metrics["steps"], row.metrics["curve"], color=COLOURS[row.cell.method], linewidth=1.8,
-                           label=LABELS[row.cell.method])  # fmt: skip
+                line: dict[str, Any] = {**LINES[row.cell.method], "linewidth": 1.8, "label": LABELS[row.cell.method]}
+                panel.plot(row.metrics["steps"], row.metrics["curve"], **line)
             panel.axhline(of_draw[0].metrics["baseline"], color=INK, linestyle="--", linewidth=1, label="half the data")
             panel.set(
                 yscale="log", xlabel="iteration", xlim=(0, max(map(np.max, (r.metrics["steps"] for r in of_draw))))

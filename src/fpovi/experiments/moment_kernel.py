@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A linear kernel between particles, in coordinates in which their own covariance is the identity."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class LinearKernel(eqx.Module):
+    r""":math:`k(a, b) = 1 + (a - m)^\top A (b - m)`."""
+
+    mean: Float[Array, " d"]
+    precision: Float[Array, "d d"]
+
+    def __call__(self, a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        return 1 + (a - self.mean) @ self.precision @ (b - self.mean).T
+
+    def repulsion(self, a: Float[Array, "n d"], weight: Float[Array, " n"]) -> Float[Array, "n d"]:
+        """Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ, which is the same for all j."""
+        return jnp.sum(weight) * (a - self.mean) @ self.precision
+
+
+class MomentKernel(eqx.Module):
+    r"""The linear kernel with m the mean of all particles and A the inverse of their covariance C.
+
+    SVGD with a linear kernel matches mean and covariance of a normal target exactly, with any number of particles above
+    their dimension, and nothing else (Liu & Wang 2018). With this A its velocity is that of the Wasserstein flow of a
+    normal, :math:`\bar s + (C^{-1} + \mathrm{Cov}(s, f)\, C^{-1})(f - m)`: scores are not multiplied by a covariance,
+    so that those of different batches add up as they should.
+    """
+
+    def at(self, f: Float[Array, "n d"]) -> LinearKernel:
+        """The kernel that suits the particles ``f``, of which there are more than dimensions."""
+        if f.shape[0] <= f.shape[1]:
+            raise ValueError(f"{f.shape[0]} particles are compared in {f.shape[1]} dimensions: more are needed")
+        return LinearKernel(*jax.lax.stop_gradient((jnp.mean(f, axis=0), jnp.linalg.inv(jnp.cov(f.T)))))
+
+    def __call__(self, a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        return self.at(b)(a, b)
