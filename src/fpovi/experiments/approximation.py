@@ -71,7 +71,7 @@ LABELS = {
     "exact": "exact",
     "parametric": "networks",
     "mini_batch": "networks, mini-batches",
-    "moments": "the same, linear kernel",
+    "moments": "mini-batches, linear kernel",
 }
 
 

@@ -67,7 +67,7 @@ def figure(rows: Sequence[Row]) -> Figure:
     """KL over iterations, all versions in one panel per draw, the baseline dashed: the paper's curve."""
     seeds = list(dict.fromkeys(row.cell.seed for row in rows))
     with mpl.rc_context(STYLE):
-        drawing = Figure(figsize=(4.2 * len(seeds) + 0.6, 3.8), layout="constrained")
+        drawing = Figure(figsize=(4.2 * len(seeds) + 2.4, 3.8), layout="constrained")
         panels = drawing.subplots(1, len(seeds), sharey=True, squeeze=False)[0]
         for panel, seed in zip(panels, seeds, strict=True):
             of_draw = [row for row in rows if row.cell.seed == seed]
@@ -81,5 +81,5 @@ def figure(rows: Sequence[Row]) -> Figure:
             panel.locator_params(axis="x", nbins=4)
             panel.set_title(f"draw {seed}")
         panels[0].set_ylabel("KL(q‖p)")
-        panels[0].legend(fontsize=9, loc="upper right", bbox_to_anchor=(1, 0.8))
+        drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
     return drawing
