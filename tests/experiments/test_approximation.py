@@ -71,9 +71,10 @@ def test_the_parts_of_a_kl_are_those_of_mean_and_covariance():
 
 @pytest.mark.slow
 def test_what_all_batches_ask_for_together_is_the_posterior():
-    """The q at which velocities of GFSF, averaged over all batches, are 0: a normal, found by iteration.
+    """The normal at which exact velocities, averaged over all batches, are 0, found from a wider one.
 
-    A batch sees its own marginals, each row with n/size of its weight. So far only would exact steps on batches be off.
+    A batch sees its own marginals, each row with n/size of its weight. Exact steps on batches would be off by no more
+    than this.
     """
     x, n, size = np.concatenate([approximation.X, approximation.X_TEST]), len(approximation.X), approximation.BATCH
     total = len(x)
@@ -89,14 +90,15 @@ def test_what_all_batches_ask_for_together_is_the_posterior():
 
     wanted = mean_precision(prior) + np.diag(data)
     exact = np.linalg.inv(np.linalg.inv(prior) + np.diag(data))
-    covariance = exact
-    for _ in range(12):
+    covariance = 1.3 * exact
+    for _ in range(25):
         root = np.linalg.cholesky(covariance)
         change = root.T @ (mean_precision(covariance) - wanted) @ root
-        covariance = root @ (np.eye(total) + 0.9 * change) @ root.T
-    assert np.abs(change).max() < 1e-3  # in units of the covariance itself
+        covariance = root @ (np.eye(total) + 0.7 * change) @ root.T
+    assert np.abs(change).max() < 1e-3  # of the covariance: a KL is about its square
     y = np.append(approximation.targets(0), np.zeros(total - n))
     means = [np.linalg.solve(precision, data * y)[n:] for precision in (wanted, np.linalg.inv(exact))]
+    # the page says so; at 1.3 times the covariance it is .06
     assert gaussian_kl(means[0], covariance[n:, n:], means[1], exact[n:, n:]) < 1e-6
 
 
@@ -138,7 +140,7 @@ def test_every_step_sees_other_rows_which_stand_for_all_equally_often(x64):
 
 @pytest.mark.parametrize("version", approximation.VERSIONS)
 def test_a_short_run_comes_closer_and_is_followed(version, monkeypatch):
-    monkeypatch.setitem(approximation.PRESETS, "quick", approximation.Preset(20, 80, (0,), 5e-3))
+    monkeypatch.setitem(approximation.PRESETS, "quick", approximation.Preset(60, 80, (0,), 5e-3))
     (cell,) = approximation.cells("quick", methods=(version,))
     seen = []
     metrics = approximation.run_cell(cell, lambda *step: seen.append(step[:2]))
@@ -153,4 +155,4 @@ def test_figure_and_table_come_from_rows(tmp_path):
     assert all(path.stat().st_size > 5_000 for path in save(approximation_view.figure(rows), tmp_path / "figure"))
     view = approximation_view.view(rows)
     assert [line[0] for line in view.lines] == [str(seed) for seed in approximation.PRESETS["quick"].seeds]
-    assert view.lines[0][1:5] == [".300", ".10000", ".10000", ".10000"]
+    assert view.lines[0][1:-1] == [".300", *len(approximation.LABELS) * [".10000"]]

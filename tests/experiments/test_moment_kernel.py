@@ -44,6 +44,11 @@ def test_svgd_finds_both_moments_of_a_normal_with_few_particles(x64):
     np.testing.assert_allclose(np.cov(f.T, bias=True), np.linalg.inv(PRECISION), atol=1e-9)
 
 
+def test_one_value_will_do(x64):
+    f = particles()[:, :1]
+    np.testing.assert_allclose(MomentKernel()(f, f), 1 + (f - f.mean()) * (f - f.mean()).T / np.var(f, ddof=1))
+
+
 def test_fewer_particles_than_dimensions_have_no_such_coordinates():
-    with pytest.raises(ValueError, match="3 particles are compared in 3 dimensions: more are needed"):
+    with pytest.raises(ValueError, match="3 particles are compared at 3 values: MomentKernel needs more particles"):
         MomentKernel().at(particles(3))

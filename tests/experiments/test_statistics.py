@@ -157,6 +157,10 @@ def test_a_table_of_methods():
     oracle = stats.ttest_rel([1.5, 2.6, 3.4, 4.5], [1, 2, 3, 4])
     assert theirs["difference"]["p"] == pytest.approx(oracle.pvalue)
     assert theirs["difference"]["mean"] == pytest.approx(0.5)
+    few = next(record for record in view.records if record["method"] == "few")
+    assert (few["difference"]["mean"], few["difference"]["splits"]) == (pytest.approx(0.55), 2)
+    assert few["difference"]["standard_error"] == pytest.approx(0.05)
+    assert not any("difference" in record for record in view.records if record["method"] == "ours")
     assert (theirs["splits"], theirs["best"]) == (4, False)
     json.dumps(view.records, allow_nan=False)
 

@@ -50,7 +50,7 @@ def reproduce(
     datasets: Names = None,
     splits: Annotated[int | None, typer.Option("--splits", help="How many splits.")] = None,
     methods: Names = None,
-    draw: Annotated[str, one_of(DRAWS, "Which splits of the UCI sets, for uci")] = "standard",
+    draw: Annotated[str, one_of(DRAWS, "Which splits of the UCI sets")] = "standard",
     jobs: Annotated[int, typer.Option("--jobs", help="How many cells at once, each in a process on its own core.")] = 1,
     backend: Annotated[str, one_of(BACKENDS, "Where these processes are, this machine or a Ray cluster")] = "loky",
     as_json: AsJson = False,

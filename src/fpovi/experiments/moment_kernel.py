@@ -27,14 +27,19 @@ class MomentKernel(eqx.Module):
     SVGD with a linear kernel matches mean and covariance of a normal target exactly, with any number of particles above
     their dimension, and nothing else (Liu & Wang 2018). With this A its velocity is that of the Wasserstein flow of a
     normal, :math:`\bar s + (C^{-1} + \mathrm{Cov}(s, f)\, C^{-1})(f - m)`: scores are not multiplied by a covariance,
-    so that those of different batches add up as they should.
+    so that those of different batches add up as they should. (C has n − 1 where SVGD's mean has n, so that it is the
+    covariance with 1/n that is matched.)
     """
 
     def at(self, f: Float[Array, "n d"]) -> LinearKernel:
         """The kernel that suits the particles ``f``, of which there are more than dimensions."""
         if f.shape[0] <= f.shape[1]:
-            raise ValueError(f"{f.shape[0]} particles are compared in {f.shape[1]} dimensions: more are needed")
-        return LinearKernel(*jax.lax.stop_gradient((jnp.mean(f, axis=0), jnp.linalg.inv(jnp.cov(f.T)))))
+            raise ValueError(
+                f"{f.shape[0]} particles are compared at {f.shape[1]} values: MomentKernel needs more particles, or a "
+                f"smaller batch or measurement set"
+            )
+        covariance = jnp.atleast_2d(jnp.cov(f.T))
+        return LinearKernel(*jax.lax.stop_gradient((jnp.mean(f, axis=0), jnp.linalg.inv(covariance))))
 
     def __call__(self, a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[Array, "n m"]:
         return self.at(b)(a, b)

@@ -24,7 +24,7 @@ REGION_NAMES = ("all", "data", "gap", "outside")
 
 
 def judged(found: Found, reference: Row | None, grid: NDArray[np.float64], seed: int) -> dict[str, Any]:
-    """The numbers of a posterior, beside the row of the exact one or, without it, as the exact one: then to keep."""
+    """The numbers of a posterior beside the exact one's row; without that it is the exact one, and keeps quantiles."""
     draws, facts = found
     truth = quantiles(draws) if reference is None else np.asarray(reference.metrics["quantiles"])
     metrics = {**score(draws, truth, grid, seed), **outlines(draws), **facts}

@@ -3,7 +3,8 @@
 
 Every cell is a method on one split; networks are the same under the same prior, but for those of ``fpovi``. What tells
 one table from another is in :mod:`fpovi.experiments.uci_setups`, how each method is run in
-:mod:`fpovi.experiments.uci_learners`, and what the paper prints in :mod:`fpovi.experiments.published`.
+:mod:`fpovi.experiments.uci_learners` (``fpovi``: :mod:`fpovi.experiments.uci_best`), and what the paper prints in
+:mod:`fpovi.experiments.published`.
 """
 
 from dataclasses import replace
