@@ -58,7 +58,7 @@ Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class Preset(NamedTuple):
-    """How many particles take how many steps, on which draws of the targets, and the rate under mini-batches."""
+    """How many particles take how many steps, on which draws of the targets; the rate under mini-batches and RBF."""
 
     particles: int
     steps: int

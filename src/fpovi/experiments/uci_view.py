@@ -57,12 +57,13 @@ def best_beside_paper(rows: Sequence[Row]) -> View:
             continue
         mean = lambda scores: plus_minus(mean_of([scores[dataset][split] for split in shared]))  # noqa: B023, E731
         lines.append([
-            dataset, mean(theirs["rmse"]), mean(ours["rmse"]), mean(theirs["nll"]), mean(ours["nll"]),
-            plus_minus(difference, signed=True), f"{sum(own[s] < other[s] for s in shared)} of {len(shared)}",
-            mean(ours["coverage_95"]),
+            dataset, mean(theirs["rmse"]), mean(ours["rmse"]), mean(theirs["crps"]), mean(ours["crps"]),
+            mean(theirs["nll"]), mean(ours["nll"]), plus_minus(difference, signed=True),
+            f"{sum(own[s] < other[s] for s in shared)} of {len(shared)}", mean(ours["coverage_95"]),
         ])  # fmt: skip
     columns = (
-        "set", "f-SVGD RMSE", "fpovi RMSE", "f-SVGD NLL", "fpovi NLL", "NLL less f-SVGD", "better on", "95 % coverage",
+        "set", "f-SVGD RMSE", "fpovi RMSE", "f-SVGD CRPS", "fpovi CRPS", "f-SVGD NLL", "fpovi NLL", "NLL less f-SVGD",
+        "better on", "95 % coverage",
     )  # fmt: skip
     return View("fpovi beside the paper's f-SVGD", (), columns, lines)
 
