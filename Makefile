@@ -39,7 +39,7 @@ format: $(DEV)  ## Repair style and format where that can be done by itself
 	$(BIN)/ruff format
 
 readme: $(RUN)  ## Make the tables of README and docs anew from the rows in results/
-	$(BIN)/python -m fpovi.pages
+	$(BIN)/python tools/pages.py
 
 clean:  ## Remove caches and build products
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

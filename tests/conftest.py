@@ -48,9 +48,9 @@ def optimised():
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_forgotten():
     """Tests count what is compiled."""
-    from fpovi import programs
+    from fpovi._fast import compile_cache
 
-    programs.FULL = 1.0
+    compile_cache.FULL = 1.0
 
 
 @pytest.fixture

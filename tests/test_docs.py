@@ -5,8 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-
-from fpovi.pages import render
+from pages import render
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))

@@ -10,7 +10,7 @@ import pytest
 
 from fpovi.flows import FLOWS, gfsf, repulsion
 from fpovi.kernels import imq, rbf
-from scenarios import correlated_gaussian
+from support.scenarios import correlated_gaussian
 
 REPULSIVE = sorted(set(FLOWS) - {"ensemble"})
 LENGTHSCALE = 1.3

@@ -96,6 +96,6 @@ def test_table_names_every_kernel():
 
 
 def _ravel(particles):
-    from fpovi.particles import ravel
+    from fpovi.inference.particles import ravel
 
     return ravel(particles)

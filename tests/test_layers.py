@@ -13,14 +13,16 @@ ROOT = Path(__file__).parents[1] / "src" / PACKAGE
 
 # Top to bottom. A room is a module or a package directly under fpovi.
 FLOORS = [
-    {"cli", "pages"},
+    {"cli"},
     {"experiments", "bench"},
-    {"bandits", "robustness", "baselines", "data", "report"},
+    {"baselines", "datasets"},
     {"estimators"},
-    {"preprocessing", "persistence", "progress", "diagnostics", "calibration", "plots"},
-    {"inference", "loop", "pulls", "updates", "preconditioning", "sharding", "predictive"},
-    {"flows", "kernels", "priors", "likelihoods", "measurement", "networks", "particles", "batches", "warm_start"},
-    {"affine", "numerics", "randomness", "programs"},
+    {"selection", "export"},
+    {"fitting"},
+    {"tabular", "persistence", "calibration", "plots", "diagnostics", "_progress"},
+    {"inference", "predictive"},
+    {"flows", "kernels", "measurement", "networks", "priors", "likelihoods"},
+    {"_fast", "_float64"},
     {"types"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

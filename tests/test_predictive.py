@@ -9,7 +9,19 @@ from scipy import special, stats
 
 from fpovi.likelihoods import LIKELIHOODS, gaussian, poisson
 from fpovi.predictive import predict
-from mixtures import MADE, PARTICLES, ROWS, cdf, fitted, log_prob, mean_and_std, mixture, predictive, sample, values
+from support.mixtures import (
+    MADE,
+    PARTICLES,
+    ROWS,
+    cdf,
+    fitted,
+    log_prob,
+    mean_and_std,
+    mixture,
+    predictive,
+    sample,
+    values,
+)
 
 GAUSSIAN = gaussian(0.25)
 UNITS = [(0.0, 1.0), (-7.0, 3.0), (1e3, 0.1)]

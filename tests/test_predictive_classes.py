@@ -8,7 +8,7 @@ from scipy import stats
 
 from fpovi.likelihoods import categorical
 from fpovi.predictive import predict
-from mixtures import MADE, ROWS, fitted, mixture, predictive, sample, values
+from support.mixtures import MADE, ROWS, fitted, mixture, predictive, sample, values
 
 
 def classes(*probs):

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from fpovi.likelihoods import LIKELIHOODS, gaussian, student_t
 from fpovi.predictive import Predictive
-from mixtures import MADE, PARTICLES, ROWS, cdf, mixture, predictive, sample, values
+from support.mixtures import MADE, PARTICLES, ROWS, cdf, mixture, predictive, sample, values
 
 NUMERIC = sorted(set(LIKELIHOODS) - {"categorical"})
 GAUSSIAN, STUDENT_T, LEARNED = gaussian(0.25), student_t(3.0, 0.25), gaussian()

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fpovi import flows, kernels, likelihoods, measurement, networks, priors
-    from fpovi.batches import make_batch
+    from fpovi._fast.compile_cache import keep_programs
     from fpovi.estimators import BNNClassifier, BNNRegressor, export_inputs, load
-    from fpovi.inference import exact, function_space, weight_space
-    from fpovi.loop import Run, run
-    from fpovi.preconditioning import gauss_newton
+    from fpovi.inference import Run, exact, function_space, gauss_newton, make_batch, run, weight_space
     from fpovi.predictive import Predictive, predict
-    from fpovi.programs import keep_programs
     from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, Recipe, Scales, State
 
     __version__: str
@@ -53,13 +50,10 @@ __all__ = [
 # does not wait for all.
 _MODULES = ("flows", "kernels", "likelihoods", "measurement", "networks", "priors")
 _HOMES = {
-    "batches": ("make_batch",),
     "estimators": ("BNNClassifier", "BNNRegressor", "export_inputs", "load"),
-    "inference": ("exact", "function_space", "weight_space"),
-    "loop": ("Run", "run"),
-    "preconditioning": ("gauss_newton",),
+    "inference": ("Run", "exact", "function_space", "gauss_newton", "make_batch", "run", "weight_space"),
     "predictive": ("Predictive", "predict"),
-    "programs": ("keep_programs",),
+    "_fast.compile_cache": ("keep_programs",),
     "types": ("Algorithm", "Batch", "DivergedError", "Info", "Network", "Recipe", "Scales", "State"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

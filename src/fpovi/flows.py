@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fpovi.numerics import in_float64
+from fpovi._float64 import in_float64
 from fpovi.types import Flow, Kernel
 
 

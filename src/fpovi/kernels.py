@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fpovi.numerics import median
+from fpovi._fast.median import median
 from fpovi.types import Network, PyTree
 
 Lengthscale = float | Array | Callable[[Array], Array]

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from fpovi.randomness import normals
+from fpovi._fast.threefry import normals
 from fpovi.types import Key, Measurement, Numbers
 
 

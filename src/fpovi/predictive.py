@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from fpovi.particles import forward
+from fpovi.inference.particles import forward
 from fpovi.types import Key, Likelihood, Network, Numbers, PyTree, State
 
 MAX_EVALUATIONS = 200

@@ -182,7 +182,7 @@ class Seen(NamedTuple):
 class Info(NamedTuple):
     """What a person wants to see of a step; norms are root mean squares over particles and coordinates.
 
-    ``finite`` tells whether the state it leaves is fit for another step; :func:`fpovi.loop.run` asks.
+    ``finite`` tells whether the state it leaves is fit for another step; :func:`fpovi.inference.loop.run` asks.
     """
 
     log_likelihood: Scalar

@@ -12,11 +12,11 @@ from fpovi.baselines import sghmc
 from fpovi.baselines.dropout import dropout, masked_forward, thinned, unit_masks
 from fpovi.baselines.layers import take_apart
 from fpovi.baselines.mean_field import MeanField, divergence, locally_random_forward, mean_field
-from fpovi.batches import make_batch
+from fpovi.inference.batches import make_batch
+from fpovi.inference.loop import run
 from fpovi.likelihoods import gaussian
-from fpovi.loop import run
 from fpovi.networks import MLP, Scales, mlp
-from scenarios import linear_network, linear_posterior, polynomial
+from support.scenarios import linear_network, linear_posterior, polynomial
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
 NOISE = 0.3

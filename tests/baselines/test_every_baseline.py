@@ -8,7 +8,7 @@ import pytest
 
 from fpovi.baselines import BASELINES, sghmc
 from fpovi.baselines.layers import take_apart
-from fpovi.batches import make_batch
+from fpovi.inference.batches import make_batch
 from fpovi.likelihoods import categorical, gaussian
 from fpovi.networks import from_equinox, mlp
 from fpovi.predictive import predict

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fpovi.baselines import nuts
-from fpovi.batches import make_batch
+from fpovi.inference.batches import make_batch
 from fpovi.likelihoods import gaussian
-from scenarios import linear_network, linear_posterior, polynomial
+from support.scenarios import linear_network, linear_posterior, polynomial
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from commands import good, refusal
 from fpovi.bench import exchange
 from fpovi.bench.collectives import received
 from fpovi.bench.settings import Setting
-from fpovi.experiments.store import Store
-from fpovi.sharding import bytes_received
+from fpovi.experiments.harness.store import Store
+from fpovi.inference.sharding import bytes_received
+from support.commands import good, refusal
 
 ROWS = Store(Path(__file__).parents[2] / "results" / "bench-devices.jsonl").rows()
 FEW_STEPS = 1e-10  # the rounding of double precision, 1e-16, after ten steps of Adam

@@ -5,7 +5,7 @@ import pytest
 
 from fpovi.bench import memory
 from fpovi.bench.settings import Setting
-from fpovi.experiments.store import Cell, Row
+from fpovi.experiments.harness.store import Cell, Row
 
 COEFFICIENTS = (6.0, 3.0, 2.0, 1e5)
 

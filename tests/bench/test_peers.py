@@ -17,9 +17,9 @@ from fpovi.bench.repeated import UnavailableError
 from fpovi.bench.settings import Setting, problem
 from fpovi.flows import ensemble, svgd
 from fpovi.inference import weight_space
+from fpovi.inference.step import noise_direction, weighted_log_likelihood
 from fpovi.kernels import rbf
 from fpovi.priors import moment_matched
-from fpovi.updates import noise_direction, weighted_log_likelihood
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
 TINY = Setting("tiny", (3, 8, 1), batch=12, extra=8, n=5, prior_points=6)

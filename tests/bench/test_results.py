@@ -7,14 +7,14 @@ from importlib import import_module
 
 import pytest
 
-from commands import good, refusal
 from fpovi.bench import contestants, figures, machine, results, tables
 from fpovi.bench.contestants import CONTESTANTS, Contestant, chosen
 from fpovi.bench.repeated import UnavailableError
 from fpovi.bench.settings import SETTINGS, Setting
 from fpovi.bench.summary import sweep_summary
-from fpovi.experiments.store import Cell, Row, Store
+from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.plots import save
+from support.commands import good, refusal
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
 TINY = Setting("tiny", (3, 8, 1), batch=6, extra=4, n=3, prior_points=4)

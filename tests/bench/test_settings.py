@@ -8,7 +8,7 @@ import pytest
 
 from fpovi.bench.bare import LAYOUTS, _networks, together
 from fpovi.bench.settings import SETTINGS, SWEEPS, Setting, problem, swept
-from fpovi.particles import init_particles
+from fpovi.inference.particles import init_particles
 
 TINY = Setting("tiny", (3, 8, 1), batch=6, extra=4, n=3, prior_points=4)
 DEEP = Setting("deep", (30, 40, 50, 10), batch=64, extra=0, n=4, classes=True)

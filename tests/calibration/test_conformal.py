@@ -8,7 +8,7 @@ from scipy import special, stats
 
 from fpovi.calibration import aps, conformal, lac
 from fpovi.likelihoods import gaussian
-from mixtures import MADE, mixture, predictive
+from support.mixtures import MADE, mixture, predictive
 
 WRONG = gaussian(2.0)
 LEVEL = 0.9

@@ -11,7 +11,7 @@ from scipy import integrate, special, stats
 
 from fpovi.calibration import crps, crps_rows, recalibrate
 from fpovi.likelihoods import gaussian, student_t
-from mixtures import MADE, PARTICLES, ROWS, mixture, predictive, values
+from support.mixtures import MADE, PARTICLES, ROWS, mixture, predictive, values
 
 # shapes and likelihoods are the same wherever they can be: each new one is compiled anew
 GAUSSIAN, STUDENT_T = gaussian(0.25), MADE["student_t"]

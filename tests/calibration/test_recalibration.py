@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from fpovi.calibration import crps_rows, evaluate, nll, recalibrate, temperature_scaling, variance_scaling
 from fpovi.likelihoods import gaussian, student_t
 from fpovi.predictive import predict
-from mixtures import (
+from support.mixtures import (
     MADE,
     PARTICLES,
     ROWS,

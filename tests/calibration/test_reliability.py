@@ -8,7 +8,7 @@ from sklearn.calibration import calibration_curve
 
 from fpovi.calibration import coverage, ece, pit, reliability, sharpness
 from fpovi.likelihoods import student_t
-from mixtures import MADE, PARTICLES, mixture, predictive
+from support.mixtures import MADE, PARTICLES, mixture, predictive
 
 ROWS = 2_000
 STUDENT_T = student_t(4.0, 0.5)

@@ -8,7 +8,7 @@ from sklearn import metrics
 
 from fpovi import calibration
 from fpovi.calibration import accuracy, brier, evaluate, nll, ood_auroc, rmse
-from mixtures import MADE, PARTICLES, ROWS, mixture, predictive, values
+from support.mixtures import MADE, PARTICLES, ROWS, mixture, predictive, values
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 4, 60)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import fpovi
 from fpovi.cli import app
-from fpovi.data.uci import Split
+from fpovi.datasets.uci import Split
 from fpovi.experiments import defaults
 from fpovi.experiments.registry import EXPERIMENTS
 

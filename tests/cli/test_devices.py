@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from commands import good
 from fpovi.estimators import load
-from small_fits import plane
+from support.commands import good
+from support.small_fits import plane
 
 QUICK = ["--prior", "nngp", "--epochs", "20", "--particles", "4", "--hidden", "8"]
 

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
-from commands import call, good, refusal
 from fpovi.calibration import evaluate
 from fpovi.cli.fit import fit
-from fpovi.data.tables import read_table
 from fpovi.estimators import BNNClassifier, BNNRegressor, load
+from fpovi.tabular.files import read_table
+from support.commands import call, good, refusal
 
 QUICK = ["--prior", "nngp", "--epochs", "20", "--particles", "4", "--hidden", "8"]
 

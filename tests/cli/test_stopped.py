@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 
 import fpovi.estimators.base as base
-from commands import call, good, refusal
-from fpovi.estimators import load, training
+from fpovi.estimators import load
+from fpovi.fitting import training
 from fpovi.persistence import FileError
+from support.commands import call, good, refusal
 
 LONG = ["--prior", "nngp", "--epochs", "600", "--particles", "4", "--hidden", "8"]
 

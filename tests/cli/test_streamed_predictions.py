@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from commands import call, good, refusal
 from fpovi import BNNRegressor
 from fpovi.cli import progress
-from fpovi.data.tables import read_table
+from fpovi.tabular.files import read_table
+from support.commands import call, good, refusal
 
 predict = importlib.import_module("fpovi.cli.predict")
 QUICK = ["--prior", "nngp", "--epochs", "5", "--particles", "3", "--hidden", "4", "--quiet"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fpovi import BNNClassifier, BNNRegressor
-from small_fits import SETTINGS, named_classes, plane
+from support.small_fits import SETTINGS, named_classes, plane
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
 from fpovi import BNNClassifier, BNNRegressor
-from small_fits import SETTINGS, named_classes, plane
+from support.small_fits import SETTINGS, named_classes, plane
 
 X, Y = plane()
 LABELS = named_classes()[1]

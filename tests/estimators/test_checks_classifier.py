@@ -3,7 +3,7 @@
 
 import pytest
 
-from sklearn_checks import complaints, run_checks
+from support.sklearn_checks import complaints, run_checks
 
 
 @pytest.mark.parametrize("space", ["weight", pytest.param("function", marks=pytest.mark.slow)])

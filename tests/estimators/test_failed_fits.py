@@ -8,8 +8,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from fpovi import BNNClassifier, BNNRegressor
-from fpovi.estimators import base, fitting, training
-from small_fits import SETTINGS, named_classes, plane
+from fpovi.estimators import base
+from fpovi.fitting import fit, training
+from support.small_fits import SETTINGS, named_classes, plane
 
 X, y = plane()
 TALLER = np.concatenate([X, X[:, :1]], axis=1), 100 * y  # other columns, other units: another encoder and network
@@ -90,7 +91,7 @@ def test_a_classifier_that_failed_knows_its_old_classes(monkeypatch, classifier)
     model, labels = copy(classifier), named_classes()[1]
     before, answer = dict(vars(model)), model.predict(X)
     with monkeypatch.context() as patch:
-        patch.setattr(fitting, "train", fail(KeyboardInterrupt()))
+        patch.setattr(fit, "train", fail(KeyboardInterrupt()))
         for learn in (lambda: model.fit(X, labels == "low"), lambda: model.partial_fit(X, labels, classes=["a", "b"])):
             with pytest.raises((KeyboardInterrupt, ValueError)):
                 learn()

@@ -11,7 +11,7 @@ import pytest
 
 from fpovi import BNNClassifier, BNNRegressor, load
 from fpovi.persistence import FileError, read_file, write_file
-from small_fits import SETTINGS, named_classes, plane, same_fit
+from support.small_fits import SETTINGS, named_classes, plane, same_fit
 
 ELSEWHERE = """
 import sys, numpy as np, fpovi

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from fpovi import BNNClassifier, BNNRegressor
-from frames import every_kind
-from small_fits import SETTINGS, plane, same_fit
+from support.frames import every_kind
+from support.small_fits import SETTINGS, plane, same_fit
 
 
 def refit(X, y, **settings):
@@ -153,6 +153,6 @@ def test_truths_are_classes():
 
 
 def classifier_table():
-    from small_fits import named_classes
+    from support.small_fits import named_classes
 
     return named_classes()

@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fpovi import BNNClassifier, BNNRegressor
-from fpovi.loop import _chunk
-from small_fits import SETTINGS, named_classes, plane, same_fit
+from fpovi.inference.loop import _chunk
+from support.small_fits import SETTINGS, named_classes, plane, same_fit
 
 ESTIMATORS = [(BNNRegressor, plane), (BNNClassifier, named_classes)]
 

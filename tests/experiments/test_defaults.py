@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from fpovi.experiments import defaults
-from fpovi.experiments.grid import Options
-from fpovi.experiments.store import Cell
-from small_splits import a_split
+from fpovi.experiments.harness.experiment import Options
+from fpovi.experiments.harness.store import Cell
+from support.small_splits import a_split
 
 
 def test_cells_are_what_was_asked_for():

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forgery import forge, join, same_content, sign, spell, take_apart
 from fpovi.persistence import FileError, read_file, write_file
+from support.forgery import forge, join, same_content, sign, spell, take_apart
 
 HEADER = {"flow": "svgd", "sizes": [50, 50], "rate": 0.1, "scaled": True, "seed": None, "names": {"größe": "m²"}}
 ARRAYS = {

@@ -17,8 +17,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from forgery import same_bits, same_content, sign
 from fpovi.persistence import FileError, files, read_file, write_file
+from support.forgery import same_bits, same_content, sign
 
 DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
 HEADER = {"flow": "svgd", "sizes": [50, 50], "rate": 0.1, "scaled": True, "seed": None, "names": {"größe": "m²"}}

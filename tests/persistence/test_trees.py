@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from forgery import same_bits
 from fpovi import function_space, likelihoods, make_batch, networks, priors, run
 from fpovi.persistence import FileError, flatten_tree, read_file, restore_tree, write_file
+from support.forgery import same_bits
 
 
 class Pair(NamedTuple):

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fpovi.inference.particles import sample_prior
 from fpovi.networks import mlp
-from fpovi.particles import sample_prior
 from fpovi.priors import PRIORS
 from fpovi.types import Network
 

@@ -9,7 +9,7 @@ import pytest
 from fpovi.networks import mlp
 from fpovi.priors import moment_matched, nngp
 from fpovi.priors.ssge import stein_score
-from scenarios import linear_network, polynomial
+from support.scenarios import linear_network, polynomial
 
 
 def relative_error(a, b):

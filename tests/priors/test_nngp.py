@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.integrate import dblquad
 
+from fpovi.inference.particles import forward, sample_prior
 from fpovi.networks import fan_in_scales, fan_out_scales, mlp
-from fpovi.particles import forward, sample_prior
 from fpovi.priors.nngp import EXPECTATIONS, hermite_expectation, nngp_covariance
 
 ACTIVATIONS = {"relu": jax.nn.relu, "erf": jax.scipy.special.erf, "tanh": jnp.tanh}

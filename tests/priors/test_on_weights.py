@@ -6,14 +6,14 @@ import numpy as np
 import optax
 import pytest
 
-from fpovi.batches import make_batch
 from fpovi.flows import ensemble, gfsf
 from fpovi.inference import function_space
+from fpovi.inference.batches import make_batch
+from fpovi.inference.loop import run
 from fpovi.likelihoods import gaussian
-from fpovi.loop import run
 from fpovi.measurement import train_only
 from fpovi.priors import flat, gaussian_process, on_weights
-from scenarios import linear_network, linear_posterior, polynomial
+from support.scenarios import linear_network, linear_posterior, polynomial
 
 NOISE = 0.3
 X = np.asarray([[-1.0], [0.2], [1.0]])

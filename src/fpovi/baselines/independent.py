@@ -13,9 +13,9 @@ from jaxtyping import Array
 from fpovi.baselines.reuse import made_once
 from fpovi.flows import ensemble
 from fpovi.inference import weight_space
-from fpovi.loop import run
+from fpovi.inference.loop import run
+from fpovi.inference.step import ascend, check_targets, finish, first_step, weighted_log_likelihood
 from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State
-from fpovi.updates import ascend, check_targets, finish, first_step, weighted_log_likelihood
 
 Watch = Callable[[State, Info], bool | None]
 RATE = 4e-3

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from fpovi.likelihoods import heteroscedastic
 from fpovi.predictive import Predictive
-from fpovi.preprocessing import learn_encoder, learn_target
+from fpovi.tabular import learn_encoder, learn_target
 from fpovi.types import import_extra
 
 MOST_ROWS = 2000  # of a Gaussian process, whose time grows with their cube

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from fpovi.inference.step import log_density, weighted_log_likelihood
 from fpovi.types import Batch, Key, Likelihood, Network, PyTree
-from fpovi.updates import log_density, weighted_log_likelihood
 
 
 class NutsDraws(NamedTuple):

@@ -14,11 +14,11 @@ from jaxtyping import Array
 from fpovi.baselines.independent import Watch, alone, as_state, check_counts, log_likelihood, map_ensemble
 from fpovi.baselines.layers import prior_deviations
 from fpovi.baselines.reuse import made_once
-from fpovi.batches import check_batch_size
-from fpovi.loop import run
-from fpovi.particles import ravel
+from fpovi.inference.batches import check_batch_size
+from fpovi.inference.loop import run
+from fpovi.inference.particles import ravel
+from fpovi.inference.step import check_targets, finish, first_step, log_density
 from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State
-from fpovi.updates import check_targets, finish, first_step, log_density
 
 MOST_ROWS = 1000  # from which the scale of coordinates is estimated
 FRICTION = 1.0

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fpovi.affine import affine
+from fpovi._fast.affine import affine
 from fpovi.bench.repeated import Run, UnavailableError, repeated
 from fpovi.bench.settings import Setting
 from fpovi.types import PyTree, lookup

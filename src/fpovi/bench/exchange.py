@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What devices tell each other in a step, counted in the compiled program, beside the formula of `fpovi.sharding`.
+r"""Count what devices exchange in a step, from the compiled program, and compare it with the formula.
 
 Every number of devices gets a process of its own with as many of a CPU: bytes and memory are a matter of the program
 and not of the machine, times would be. A step of networks too large to be run is compiled all the same.
@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from fpovi.bench.collectives import received
 from fpovi.bench.ours import function_algorithm
 from fpovi.bench.settings import SETTINGS, Setting, problem, swept
-from fpovi.experiments.store import Cell, Row, versions
-from fpovi.experiments.view import View
+from fpovi.experiments.harness.store import Cell, Row, versions
+from fpovi.experiments.harness.view import View
 from fpovi.inference import function_space
-from fpovi.particles import forward
-from fpovi.sharding import bytes_received, fetch, make_mesh, shard, state_shardings
+from fpovi.inference.particles import forward
+from fpovi.inference.sharding import bytes_received, fetch, make_mesh, shard, state_shardings
 from fpovi.types import PyTree
 
 METHOD, STEPS = ("svgd", "nngp"), 10

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from fpovi.bench import contestants
 from fpovi.bench.tables import milliseconds
-from fpovi.experiments.store import Row
+from fpovi.experiments.harness.store import Row
 from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE
 
 COLOURS = {

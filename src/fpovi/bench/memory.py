@@ -25,9 +25,9 @@ from scipy.optimize import nnls
 
 from fpovi.bench.ours import function_algorithm
 from fpovi.bench.settings import SETTINGS, Setting, problem, swept
-from fpovi.experiments.store import Cell, Row, versions
-from fpovi.experiments.view import View
-from fpovi.particles import at_a_time
+from fpovi.experiments.harness.store import Cell, Row, versions
+from fpovi.experiments.harness.view import View
+from fpovi.inference.particles import at_a_time
 from fpovi.types import Batch, State
 
 METHOD, STEPS = ("svgd", "nngp"), 3

@@ -13,12 +13,12 @@ from fpovi.bench.repeated import Run, repeated
 from fpovi.bench.settings import Problem, Setting, problem
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
-from fpovi.loop import run
+from fpovi.inference.loop import run
+from fpovi.inference.particles import forward, init_particles
+from fpovi.inference.step import over_particles, weighted_log_likelihood
 from fpovi.measurement import halo, train_only
-from fpovi.particles import forward, init_particles
 from fpovi.priors import flat, gaussian_process, moment_matched, nngp, ssge, width_aware
 from fpovi.types import Algorithm, Batch, FunctionPrior, PyTree, lookup
-from fpovi.updates import over_particles, weighted_log_likelihood
 
 LEARNING_RATE = 1e-3
 PRIOR_DRAWS = 40  # fresh networks a step, as in the paper's experiments

@@ -17,9 +17,9 @@ from jaxtyping import Array
 from fpovi.bench.ours import LEARNING_RATE, optimiser
 from fpovi.bench.repeated import Run, UnavailableError, repeated
 from fpovi.bench.settings import Problem, Setting, problem
-from fpovi.particles import init_particles
+from fpovi.inference.particles import init_particles
+from fpovi.inference.step import log_density, weighted_log_likelihood
 from fpovi.types import Batch, PyTree
-from fpovi.updates import log_density, weighted_log_likelihood
 
 
 def peer(module: str, install: str) -> Any:

@@ -10,7 +10,7 @@ from fpovi.bench.machine import matmul_flops
 from fpovi.bench.measure import SAMPLE_SECONDS, take_turns
 from fpovi.bench.repeated import UnavailableError
 from fpovi.bench.settings import Setting
-from fpovi.experiments.store import Cell, Row, versions
+from fpovi.experiments.harness.store import Cell, Row, versions
 
 Watch = Callable[[str], None]
 

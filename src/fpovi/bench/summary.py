@@ -7,8 +7,8 @@ from typing import Any
 
 from fpovi.bench.settings import SETTINGS
 from fpovi.bench.tables import milliseconds, table
-from fpovi.experiments.store import Row
-from fpovi.experiments.view import View
+from fpovi.experiments.harness.store import Row
+from fpovi.experiments.harness.view import View
 
 OURS, PAPERS = "function:svgd:nngp", "function:svgd:moment_matched"
 FRESH = "× ensemble, 40 prior networks a step"

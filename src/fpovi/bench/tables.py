@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fpovi.bench.contestants import BARE, MATMUL, PEER
-from fpovi.experiments.store import Row
-from fpovi.experiments.view import View
+from fpovi.experiments.harness.store import Row
+from fpovi.experiments.harness.view import View
 
 GOALS = {
     ("function:svgd:nngp", "to_ensemble"): 1.15,

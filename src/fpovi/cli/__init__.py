@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from fpovi.programs import keep_programs
+from fpovi._fast.compile_cache import keep_programs
 
 # What `fpovi --help` says of each command, and the module that has it: imported only when it is called, as one that
 # reads tables and fits models takes seconds to import.

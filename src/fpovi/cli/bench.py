@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from fpovi._progress import progress_bar
 from fpovi.bench import exchange
 from fpovi.bench.contestants import QUICK, SWEPT, Contestant, chosen
 from fpovi.bench.figures import comparison, growth
@@ -23,10 +24,9 @@ from fpovi.bench.tables import view
 from fpovi.cli.failure import one_line_errors, say
 from fpovi.cli.options import AsJson, whole_numbers
 from fpovi.cli.reproduce import show_view
-from fpovi.experiments.store import Row, Store
-from fpovi.experiments.view import View
+from fpovi.experiments.harness.store import Row, Store
+from fpovi.experiments.harness.view import View
 from fpovi.plots import save
-from fpovi.progress import progress_bar
 from fpovi.types import lookup
 
 ROUNDS = {"full": 15, "quick": 5}

@@ -10,12 +10,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from fpovi._progress import progress_bar
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import AsJson
-from fpovi.data.fetching import Condition, condition, fetch
-from fpovi.data.folder import data_folder
-from fpovi.data.origins import DATASETS, DataFile
-from fpovi.progress import progress_bar
+from fpovi.datasets.fetching import Condition, condition, fetch
+from fpovi.datasets.folder import data_folder
+from fpovi.datasets.origins import DATASETS, DataFile
 from fpovi.types import lookup
 
 Folder = Annotated[

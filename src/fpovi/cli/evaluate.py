@@ -14,11 +14,11 @@ from fpovi import calibration
 from fpovi.cli.failure import about, one_line_errors
 from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, check_free
 from fpovi.cli.predict import ask, names_of
-from fpovi.data.problem import observed, row_weights
-from fpovi.data.tables import read_table
 from fpovi.estimators import load
 from fpovi.plots import save
-from fpovi.report.held_out import figures
+from fpovi.plots.held_out import figures
+from fpovi.tabular.files import read_table
+from fpovi.tabular.roles import observed, row_weights
 
 MEANINGS = {
     "nll": ("NLL", "negative log-likelihood per row, lower is better"),

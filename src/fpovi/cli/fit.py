@@ -21,15 +21,15 @@ from fpovi.cli.options import (
     whole_or,
 )
 from fpovi.cli.show import networks_of, print_facts, soundness_of, task_of
-from fpovi.data.problem import TASKS, Problem, pose
-from fpovi.data.tables import read_table
 from fpovi.estimators import BNNClassifier, BNNRegressor
-from fpovi.estimators.wiring import ACTIVATIONS, MEASUREMENT_MAKERS, PRIOR_MAKERS, SPACES
+from fpovi.fitting.description import describe
+from fpovi.fitting.parts import ACTIVATIONS, MEASUREMENT_MAKERS, PRIOR_MAKERS, SPACES
 from fpovi.flows import FLOWS
 from fpovi.kernels import KERNELS
 from fpovi.likelihoods import LIKELIHOODS
 from fpovi.persistence import FileError
-from fpovi.report import describe
+from fpovi.tabular.files import read_table
+from fpovi.tabular.roles import TASKS, Problem, pose
 from fpovi.types import lookup
 
 ESTIMATORS: dict[str, Any] = {"regression": BNNRegressor, "classification": BNNClassifier}

@@ -18,14 +18,14 @@ from rich.text import Text
 from fpovi.cli.failure import about, one_line_errors
 from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, check_free
 from fpovi.cli.progress import RowProgress
-from fpovi.data.problem import first_fault, inputs_as_learned
-from fpovi.data.streams import CHUNK, Stream, open_stream
-from fpovi.data.table_writers import text_of_times
-from fpovi.data.tables import TableError, extension, write_chunks
 from fpovi.estimators import load
 from fpovi.predictive import Predictive
-from fpovi.preprocessing.encoder import POLICIES
-from fpovi.report.predictions import prediction_columns
+from fpovi.tabular.encoder import POLICIES
+from fpovi.tabular.files import TableError, extension, write_chunks
+from fpovi.tabular.predictions import prediction_columns
+from fpovi.tabular.roles import first_fault, inputs_as_learned
+from fpovi.tabular.streams import CHUNK, Stream, open_stream
+from fpovi.tabular.writers import text_of_times
 from fpovi.types import lookup
 
 FIRST_ROWS = 10

@@ -11,8 +11,8 @@ from rich.live import Live
 from rich.progress import TaskID
 from rich.table import Table
 
-from fpovi.experiments.store import Cell, Row
-from fpovi.progress import progress_bar
+from fpovi._progress import progress_bar
+from fpovi.experiments.harness.store import Cell, Row
 
 SOON = 2.0  # seconds: shorter work needs no bar
 LINES, SCORES = 12, 5  # of the live table: those that changed last, and the first numbers of a row

@@ -16,14 +16,13 @@ from rich.text import Text
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import one_of
 from fpovi.cli.progress import CellProgress
-from fpovi.data.splits import DRAWS
-from fpovi.experiments.grid import Options
+from fpovi.datasets.splits import DRAWS
+from fpovi.experiments.harness.experiment import Options, silent
+from fpovi.experiments.harness.store import Store
+from fpovi.experiments.harness.sweep import sweep
+from fpovi.experiments.harness.view import View, parts
+from fpovi.experiments.harness.workers import BACKENDS
 from fpovi.experiments.registry import EXPERIMENTS, run_cell
-from fpovi.experiments.store import Store
-from fpovi.experiments.sweep import sweep
-from fpovi.experiments.view import View, parts
-from fpovi.experiments.watching import silent
-from fpovi.experiments.workers import BACKENDS
 from fpovi.plots import save
 from fpovi.types import lookup
 

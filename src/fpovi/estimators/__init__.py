@@ -2,8 +2,8 @@
 """Bayesian neural networks as scikit-learn estimators."""
 
 from fpovi.estimators.classifier import BNNClassifier
-from fpovi.estimators.exporting import export_inputs
 from fpovi.estimators.reading import load
 from fpovi.estimators.regressor import BNNRegressor
+from fpovi.export.program import export_inputs
 
 __all__ = ["BNNClassifier", "BNNRegressor", "export_inputs", "load"]

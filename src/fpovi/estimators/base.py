@@ -16,20 +16,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from fpovi._fast.compile_cache import make_room
 from fpovi.diagnostics import Diagnostics, diagnose
 from fpovi.estimators.all_or_nothing import all_or_nothing
-from fpovi.estimators.blocks import blocks, slabs
-from fpovi.estimators.exporting import export_model
-from fpovi.estimators.fitting import Keys, fit_particles, generator, mesh_of
-from fpovi.estimators.phases import outputs_of
-from fpovi.estimators.scales import Rows, candidate_scales
-from fpovi.estimators.table import as_table
-from fpovi.estimators.trial import tried_scales
-from fpovi.estimators.wiring import Spec, choose_likelihood, layer_sizes, wire
 from fpovi.estimators.writing import write_model
+from fpovi.export.program import export_model
+from fpovi.fitting.fit import Keys, Rows, fit_particles, generator, mesh_of
+from fpovi.fitting.parts import Spec, choose_likelihood, layer_sizes, wire
+from fpovi.fitting.phases import outputs_of
 from fpovi.predictive import Predictive
-from fpovi.preprocessing import Encoder, learn_encoder, merge_rows
-from fpovi.programs import make_room
+from fpovi.selection.scales import candidate_scales
+from fpovi.selection.trial import tried_scales
+from fpovi.tabular import Encoder, learn_encoder, merge_rows
+from fpovi.tabular.arrays import as_table
+from fpovi.tabular.blocks import blocks, slabs
 from fpovi.types import Key, Likelihood, Scales, State
 
 MIN_ROWS = 2
@@ -213,7 +213,7 @@ class BaseBNN(BaseEstimator, ABC):
         write_model(self, path, force)
 
     def export(self, path: str | os.PathLike[str], format: str = "stablehlo", force: bool = True) -> None:
-        """Write predictions as a program that runs without fpovi: see :mod:`fpovi.estimators.exporting`."""
+        """Write predictions as a program that runs without fpovi: see :mod:`fpovi.export.program`."""
         check_is_fitted(self, "state_")
         export_model(self, path, format, force)
 

@@ -10,7 +10,7 @@ from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from fpovi.estimators.base import BaseBNN
-from fpovi.estimators.blocks import probabilities
+from fpovi.tabular.blocks import probabilities
 from fpovi.types import Likelihood
 
 

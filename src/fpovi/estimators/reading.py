@@ -11,13 +11,13 @@ import numpy as np
 from fpovi.diagnostics import Diagnostics
 from fpovi.estimators.base import PARTS, BaseBNN
 from fpovi.estimators.classifier import BNNClassifier
-from fpovi.estimators.phases import Dials, start
 from fpovi.estimators.regressor import BNNRegressor
-from fpovi.estimators.training import blank_history
 from fpovi.estimators.writing import KEPT
+from fpovi.fitting.phases import Dials, start
+from fpovi.fitting.training import blank_history
 from fpovi.networks import fan_in_scales
-from fpovi.persistence import FileError, read_file, restore_tree
-from fpovi.preprocessing import Encoder, plain
+from fpovi.persistence import FileError, plain, read_file, restore_tree
+from fpovi.tabular import Encoder
 from fpovi.types import State, lookup
 
 ESTIMATORS: dict[str, type[BaseBNN]] = {"BNNRegressor": BNNRegressor, "BNNClassifier": BNNClassifier}

@@ -9,8 +9,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
 from fpovi.estimators.base import BaseBNN
-from fpovi.estimators.blocks import mean_and_std
-from fpovi.preprocessing import Standardiser, learn_target
+from fpovi.tabular import Standardiser, learn_target
+from fpovi.tabular.blocks import mean_and_std
 from fpovi.types import Likelihood
 
 
@@ -41,7 +41,7 @@ class BNNRegressor(RegressorMixin, BaseBNN):
         verbose: show a progress bar.
         checkpoint: a path; a fit that was killed goes on from there when it is run again.
         devices: how many devices share the particles in training: a number that divides ``n_particles``, or "all" that
-            JAX sees, on all hosts (:func:`fpovi.sharding.connect`); None does without.
+            JAX sees, on all hosts (:func:`fpovi.inference.sharding.connect`); None does without.
 
     >>> X = np.linspace(-1, 1, 30)[:, None]
     >>> model = BNNRegressor(max_epochs=200, random_state=0).fit(X, np.sin(3 * X[:, 0]))

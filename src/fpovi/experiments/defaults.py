@@ -9,14 +9,14 @@ from typing import Any
 
 from fpovi.baselines import normal
 from fpovi.calibration import evaluate
-from fpovi.data.splits import load_split
-from fpovi.data.uci import UCI, Split
+from fpovi.datasets.splits import DRAWS, load_split
+from fpovi.datasets.uci import UCI, Split
 from fpovi.estimators import BNNRegressor
-from fpovi.experiments.comparison import SCORES, compare
-from fpovi.experiments.grid import Options, grid
-from fpovi.experiments.store import Cell, Row
-from fpovi.experiments.uci_setups import SMALL
-from fpovi.experiments.view import View
+from fpovi.experiments.harness.comparison import SCORES, compare
+from fpovi.experiments.harness.experiment import Experiment, Options, Watch, grid, label_of_split, silent
+from fpovi.experiments.harness.store import Cell, Row, Store
+from fpovi.experiments.harness.view import View
+from fpovi.experiments.uci.setups import SMALL
 from fpovi.likelihoods import gaussian
 from fpovi.predictive import Predictive
 from fpovi.types import lookup
@@ -55,10 +55,13 @@ PRESETS = {"quick": (SMALL, 1), "full": (tuple(UCI), 5)}
 def cells(options: Options) -> list[Cell]:
     """Every method on every set and split."""
     datasets, splits = lookup(PRESETS, options.preset, "preset")
-    return grid("defaults", options, datasets, lambda dataset: splits, tuple(METHODS), METHODS)
+    return grid(
+        "defaults", options, datasets=datasets, splits=lambda dataset: splits, methods=tuple(METHODS),
+        known_datasets=UCI, known_methods=METHODS, known_draws=DRAWS,
+    )  # fmt: skip
 
 
-def run_cell(cell: Cell) -> dict[str, Any]:
+def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> dict[str, Any]:
     """The scores of one method on the test rows of one split."""
     split = load_split(cell.dataset, cell.draw, cell.split)
     predictive = lookup(METHODS, cell.method, "method")(cell.seed, split)
@@ -68,3 +71,6 @@ def run_cell(cell: Cell) -> dict[str, Any]:
 def view(rows: Sequence[Row]) -> View:
     """A line per set and score, the significantly best in bold."""
     return compare(rows, LABELS, "The estimator as it comes, and what one would use instead", SHOWN)
+
+
+EXPERIMENTS = {"defaults": Experiment(cells=cells, run=run_cell, label=label_of_split(LABELS), view=view)}

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Priors over functions: the score of p(f(x)) at any finite set of inputs."""
 
-from fpovi.priors.evidence import evidence, log_evidence
 from fpovi.priors.flat import flat
 from fpovi.priors.gaussian_process import gaussian_process
 from fpovi.priors.moment_matched import moment_matched
 from fpovi.priors.nngp import nngp, nngp_covariance
-from fpovi.priors.noise import evident_noise
 from fpovi.priors.on_weights import on_weights
 from fpovi.priors.ssge import ssge
 from fpovi.priors.width_aware import width_aware
@@ -22,11 +20,8 @@ PRIORS = {
 
 __all__ = [
     "PRIORS",
-    "evidence",
-    "evident_noise",
     "flat",
     "gaussian_process",
-    "log_evidence",
     "moment_matched",
     "nngp",
     "nngp_covariance",

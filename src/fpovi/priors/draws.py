@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fpovi.randomness import normals
+from fpovi._fast.threefry import normals
 from fpovi.types import Architecture, Key, Network
 
 

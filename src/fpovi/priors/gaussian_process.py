@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from fpovi.numerics import in_float64
+from fpovi._float64 import in_float64
 from fpovi.priors.outputs import Outputs, degrees_of_freedom, pick, precision_across, put_back
 from fpovi.types import FunctionPrior, Key
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fpovi.numerics import in_float64
+from fpovi._float64 import in_float64
 from fpovi.priors.draws import check_draws, prior_draws
 from fpovi.priors.outputs import Outputs, pick, put_back
 from fpovi.types import FunctionPrior, Key, Network

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fpovi.numerics import in_float64, median
+from fpovi._fast.median import median
+from fpovi._float64 import in_float64
 from fpovi.priors.draws import check_draws, prior_draws
 from fpovi.priors.outputs import Outputs, pick, put_back
 from fpovi.types import FunctionPrior, Key, Network

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that work through a list: one on each core of this machine (loky), or on a cluster (Ray); by joblib."""
+
+import fcntl
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky.process_executor import BrokenProcessPool
+
+from fpovi._fast.compile_cache import keep_programs
+
+A = TypeVar("A")
+B = TypeVar("B")
+Stream = Callable[[Callable[[A], B], Iterable[A], int], Iterator[B]]
+
+SECONDS_BETWEEN_LOOKS = 0.5
+# With a core each, more threads would only wait for one another.
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+
+class WorkerDiedError(OSError):
+    """A worker process was killed, or crashed."""
+
+
+def on_this_machine(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterator[B]:
+    """``function`` of every item, as they finish, by ``jobs`` (2 or more) processes, each pinned to a core.
+
+    Items are taken one by one as processes become free. Processes end with this iterator and with this process, however
+    that ends.
+    """
+    with tempfile.TemporaryDirectory(prefix="fpovi-workers-") as folder:
+        options = {"initializer": become_worker, "initargs": (os.getpid(), folder, _cores())}
+        try:
+            with parallel_config("loky", inner_max_num_threads=1, **options):
+                yield from _stream(function, items, jobs)
+        except BrokenProcessPool as error:
+            raise WorkerDiedError(
+                "a worker process was killed or crashed (out of memory?); what was finished is kept, run the same again"
+            ) from error
+        finally:
+            get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+
+
+def on_ray(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterator[B]:
+    """The same on a Ray cluster: the one RAY_ADDRESS names, else a local one; Ray places the processes."""
+    try:
+        import ray
+        from ray.util.joblib.ray_backend import RayBackend
+    except ImportError as error:
+        raise ValueError("backend='ray' needs Ray, which is not installed: pip install 'fpovi[ray]'") from error
+    from joblib import register_parallel_backend
+
+    class Streaming(RayBackend):
+        """Ray's backend calls back with every result, so they can be handed out one by one too."""
+
+        supports_return_generator = True
+
+    register_parallel_backend("fpovi-ray", Streaming)
+    ours = not ray.is_initialized()
+    if ours:
+        address = os.environ.get("RAY_ADDRESS")
+        ray.init(address, log_to_driver=False, logging_level="error", **({} if address else {"num_cpus": jobs}))
+    try:
+        with parallel_config("fpovi-ray"):
+            yield from _stream(function, items, jobs)
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+BACKENDS: dict[str, Stream[Any, Any]] = {"loky": on_this_machine, "ray": on_ray}
+
+
+def _stream(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterator[B]:
+    # dispatched singly and not ahead of time: what has been taken from ``items`` is running
+    pool = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1)
+    yield from pool(delayed(function)(item) for item in items)
+
+
+def become_worker(parent: int, folder: str, cores: list[int]) -> None:
+    """Called in a new process, before JAX wakes: one core, one thread, deaf to Ctrl-C, and gone when ``parent`` is."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends us
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD}".strip()
+    if cores:
+        os.sched_setaffinity(0, {_claim_core(folder, cores)})
+    _share_programs(os.path.join(folder, "programs"))
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+
+
+def _share_programs(folder: str) -> None:
+    """What one worker compiles, the others find: cells of an experiment often differ in nothing but their data."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else they do already
+        keep_programs(folder)
+
+
+def _leave_with(parent: int) -> None:
+    """End this process once it is an orphan, in the middle of what it does: nobody is left to take the result."""
+    while os.getppid() == parent:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    os._exit(1)
+
+
+def _cores() -> list[int]:
+    """The cores this process may use, where the system lets us choose among them."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
+
+
+def _claim_core(folder: str, cores: list[int]) -> int:
+    """A core that no other worker of this folder has, if there are enough.
+
+    A claim is a lock on a file, which the system lifts when its holder dies, so that a successor finds it free.
+    """
+    number = 0
+    while True:
+        handle = os.open(os.path.join(folder, str(number)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cores[number % len(cores)]  # the handle stays open, and the lock ours, as long as we live
+        except BlockingIOError:
+            os.close(handle)
+            number += 1

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figure of ``uci`` and its kin: the paper's chart of methods over data sets."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fpovi.experiments.harness.comparison import SCORES
+from fpovi.experiments.harness.store import Row
+from fpovi.experiments.uci.published import ROUNDING
+from fpovi.experiments.uci.setups import CITED, Setup
+from fpovi.experiments.uci.view import NAMES, Record, view
+from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, WEIGHT_SPACE
+
+COLOURS = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE, "fp": INK}  # by the start of a method's name
+
+
+def figure(setup: Setup, rows: Sequence[Row]) -> Figure:
+    """RMSE above NLL, a panel per set with a scale of its own: ours filled, the paper's hollow."""
+    records = view(setup, rows).records
+    datasets = list(dict.fromkeys(record["dataset"] for record in records))
+    methods = [name for name in NAMES if any(record["method"] == name for record in records)]
+    with mpl.rc_context(STYLE):
+        drawing = Figure(figsize=(1.2 + 1.5 * len(datasets), 1.6 + 0.36 * len(methods)), layout="constrained")
+        axes = drawing.subplots(2, len(datasets), sharey=True, squeeze=False)
+        for line, metric in zip(axes, ("rmse", "nll"), strict=True):
+            for panel, dataset in zip(line, datasets, strict=True):
+                here = [r for r in records if r["dataset"] == dataset and r["metric"] == metric]
+                _draw(panel, here, methods)
+                panel.set_title(dataset if metric == "rmse" else "")
+                panel.set_xlabel(SCORES[metric].label)
+        axes[0, 0].set_yticks(range(len(methods)), [NAMES[name] for name in methods])
+        axes[0, 0].set_ylim(len(methods) - 0.4, -0.6)  # the first on top, and room for its marker
+        counts = {record["splits"] for record in records if "splits" in record}
+        over = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+        drawing.supxlabel(
+            f"filled: measured here, means over {over} splits; hollow: published by Wang et al. (2019)", fontsize=9
+        )
+    return drawing
+
+
+def _draw(panel: Axes, records: Sequence[Record], methods: Sequence[str]) -> None:
+    low, high = _limits(records)
+    panel.set_xlim(low, high)
+    for record in records:
+        place = methods.index(record["method"])
+        colour = COLOURS.get(record["method"][:2], MUTED)
+        if ours := _measured(record):
+            if low <= ours[0] <= high:
+                panel.errorbar(ours[0], place, xerr=ours[1], fmt="o", color=colour)
+            else:
+                _beyond(panel, ours[0], place, colour)
+        if theirs := _published(record):
+            hollow: dict[str, Any] = {"fmt": "o", "color": colour, "mfc": "white", "alpha": 0.6}
+            panel.errorbar(theirs[0], place + (0.3 if ours else 0.0), xerr=theirs[1], **hollow)
+    panel.grid(axis="x", color=MUTED, alpha=0.2)
+
+
+def _limits(records: Sequence[Record]) -> tuple[float, float]:
+    """Room for all particle methods and what is published; others may be far off, and would make these one dot.
+
+    Rivals are seldom better than they: there is half as much room on the left.
+    """
+    particles = [record for record in records if record["method"][:2] in COLOURS or record["method"] in CITED]
+    spans = [span for record in particles or records for span in (_measured(record), _published(record)) if span]
+    low, high = min((v - e for v, e in spans), default=0.0), max((v + e for v, e in spans), default=1.0)
+    room = (high - low) or abs(high) or 1.0
+    return low - 0.3 * room, high + 0.6 * room
+
+
+def _measured(record: Record) -> tuple[float, float] | None:
+    """Mean and error, 0 of a single split; none where it is not finite."""
+    if "mean" not in record or not math.isfinite(record["mean"]):
+        return None
+    return record["mean"], record["standard_error"] or 0.0
+
+
+def _published(record: Record) -> tuple[float, float] | None:
+    """Mean and error as printed, and the error of printing itself."""
+    theirs = record.get("published")
+    return None if theirs is None else (theirs["mean"], theirs["standard_error"] + ROUNDING)
+
+
+def _beyond(panel: Axes, value: float, place: int, colour: str) -> None:
+    """An arrow at the edge, and the number."""
+    low, high = panel.get_xlim()
+    right = value > high
+    at, inwards = (high, -1) if right else (low, 1)
+    panel.plot(at, place, marker=">" if right else "<", color=colour, clip_on=False)
+    panel.text(
+        at + inwards * 0.06 * (high - low), place, f"{value:.3g}",
+        ha="right" if right else "left", va="center", color=colour, fontsize=8,
+    )  # fmt: skip

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of ``uci`` and its kin, made from rows, with the paper's numbers beside ours."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fpovi.experiments.harness.comparison import SCORES, compare
+from fpovi.experiments.harness.statistics import (
+    Scores,
+    collect,
+    from_record,
+    mean_of,
+    paired_difference,
+    plus_minus,
+)
+from fpovi.experiments.harness.store import Row
+from fpovi.experiments.harness.view import View
+from fpovi.experiments.uci.published import Published, errors_apart
+from fpovi.experiments.uci.setups import CITED, LABELS, WHOLE, Preset, Setup
+
+REFERENCE = "f-svgd"
+COLUMNS = (
+    "set", "method", "RMSE", "published RMSE", "NLL", "published NLL", "CRPS", "95 % coverage", "NLL less f-SVGD", "s",
+)  # fmt: skip
+NAMES = {**LABELS, **CITED}
+Record = dict[str, Any]
+Place = tuple[str, str, str]  # set, method, metric
+
+
+def view(setup: Setup, rows: Sequence[Row]) -> View:
+    """A line per set and method, the significantly best of each set in bold."""
+    name, rows = _as_one_preset(setup, rows)
+    found = compare(rows, LABELS, setup.title, SCORES, REFERENCE)
+    records = [_with_published(setup, record) for record in found.records]
+    records += _cited(setup, dict.fromkeys(row.cell.dataset for row in rows))
+    whole = setup.presets[name].epochs == setup.presets[WHOLE].epochs
+    return View(
+        title=setup.title,
+        explanation=(*_explanation(setup, name), *found.explanation),
+        columns=COLUMNS,
+        lines=_lines({(r["dataset"], r["method"], r["metric"]): r for r in records}, _mean_seconds(rows)),
+        notes=(*(_agreement(records) if whole else ()), *_choices(rows)),
+        records=records,
+        keys=2,
+    )
+
+
+def best_beside_paper(rows: Sequence[Row]) -> View:
+    """``fpovi`` of the preset ``best`` beside the paper's f-SVGD, a line per set, on the splits that both have."""
+
+    def of(method: str, preset: str) -> dict[str, dict[str, Scores]]:
+        own = [row for row in rows if (row.cell.method, row.cell.preset, row.cell.draw) == (method, preset, "standard")]
+        return {metric: {set_: found[method] for set_, found in collect(own, metric).items()} for metric in SCORES}
+
+    ours, theirs = of("fpovi", "best"), of(REFERENCE, WHOLE)
+    lines = []
+    for dataset in sorted(ours["nll"].keys() & theirs["nll"].keys()):
+        own, other = ours["nll"][dataset], theirs["nll"][dataset]
+        shared = [split for split in own if split in other]
+        difference = paired_difference(own, other)
+        if difference is None:
+            continue
+        mean = lambda scores: plus_minus(mean_of([scores[dataset][split] for split in shared]))  # noqa: B023, E731
+        lines.append([
+            dataset, mean(theirs["rmse"]), mean(ours["rmse"]), mean(theirs["crps"]), mean(ours["crps"]),
+            mean(theirs["nll"]), mean(ours["nll"]), plus_minus(difference, signed=True),
+            f"{sum(own[s] < other[s] for s in shared)} of {len(shared)}", mean(ours["coverage_95"]),
+        ])  # fmt: skip
+    columns = (
+        "set", "f-SVGD RMSE", "fpovi RMSE", "f-SVGD CRPS", "fpovi CRPS", "f-SVGD NLL", "fpovi NLL", "NLL less f-SVGD",
+        "better on", "95 % coverage",
+    )  # fmt: skip
+    return View("fpovi beside the paper's f-SVGD", (), columns, lines)
+
+
+def _as_one_preset(setup: Setup, rows: Sequence[Row]) -> tuple[str, list[Row]]:
+    """The preset that is shown, and all its rows, those it has from another one as its own."""
+    name = next((row.cell.preset for row in rows if row.cell.preset != WHOLE), WHOLE)
+    preset = setup.presets[name]
+    return name, [
+        replace(row, cell=replace(row.cell, preset=name))
+        if row.cell.preset == preset.owner(row.cell.method, name)
+        else row  # a table refuses it
+        for row in rows
+    ]
+
+
+def _explanation(setup: Setup, name: str) -> tuple[str, ...]:
+    preset, whole = setup.presets[name], setup.presets[WHOLE]
+    layers = " and ".join(map(str, setup.hidden))
+    wide = "" if setup.hidden == setup.hidden_of_protein else f" ({setup.hidden_of_protein[0]} for protein)"
+    return (
+        f"published: as Wang et al. (2019) print it, {setup.sources}; their ± has n where ours has n − 1, and their "
+        f"splits are random ones",
+        f"networks of {layers} hidden units{wide}, {_epochs(preset)}"
+        + ("" if preset.epochs == whole.epochs else f" (published: {_epochs(whole)})")
+        + (", of which held-out rows choose the best" if setup.held_out else "")
+        + (f"; the Gaussian process sees at most {preset.gp_rows:,} rows" if "gp" in preset.methods else "")
+        + ("; fpovi: the way to learn that held-out training rows choose" if "fpovi" in preset.methods else ""),
+    )
+
+
+def _epochs(preset: Preset) -> str:
+    few, many = preset.epochs
+    return f"{few:,} epochs" if few == many else f"{few:,} epochs, above 1,000 rows {many:,}"
+
+
+def _lines(by_place: dict[Place, Record], seconds: dict[tuple[str, str], float]) -> list[list[str]]:
+    lines, last = [], ""
+    most = {dataset: 0 for dataset, _, _ in by_place}
+    for (dataset, _, _), record in by_place.items():
+        most[dataset] = max(most[dataset], record.get("splits", 0))
+    for dataset in most:
+        for method in NAMES:
+            of_method = {metric: by_place.get((dataset, method, metric), {}) for metric in SCORES}
+            if not any(of_method.values()):
+                continue
+            own = {metric: _own(record, most[dataset]) for metric, record in of_method.items()}
+            lines.append([
+                dataset if dataset != last else "", NAMES[method],
+                own["rmse"], _theirs(of_method["rmse"]), own["nll"], _theirs(of_method["nll"]),
+                own["crps"], own["coverage_95"], _difference(of_method["nll"], most[dataset]),
+                f"{seconds[dataset, method]:.0f}" if (dataset, method) in seconds else "",
+            ])  # fmt: skip
+            last = dataset
+    return lines
+
+
+def _with_published(setup: Setup, record: Record) -> Record:
+    """What the paper prints there, and how far from it we are."""
+    theirs = setup.published.get((record["dataset"], record["metric"], record["method"]))
+    if theirs is None:
+        return record
+    ours = from_record(record)
+    apart = errors_apart(ours, theirs) if ours.splits > 1 else None
+    return {**record, "published": {**_printed(theirs), "errors_apart": apart}}
+
+
+def _cited(setup: Setup, datasets: Sequence[str] | dict[str, None]) -> list[Record]:
+    """What the paper prints of methods that we do not run."""
+    return [
+        {"dataset": dataset, "metric": metric, "method": method, "published": _printed(theirs)}
+        for (dataset, metric, method), theirs in setup.published.items()
+        if method in CITED and dataset in datasets
+    ]
+
+
+def _printed(theirs: Published) -> dict[str, float]:
+    return {"mean": theirs.value, "standard_error": theirs.error}
+
+
+def _agreement(records: Sequence[Record]) -> tuple[str, ...]:
+    """How many cells of the paper's tables we meet; a single split cannot tell."""
+    notes = []
+    for space, name in (("f-", "function"), ("w-", "weight")):
+        apart = [
+            record["published"]["errors_apart"]
+            for record in records
+            if record["method"].startswith(space) and record.get("published", {}).get("errors_apart") is not None
+        ]
+        if apart:
+            close = sum(distance <= 2 for distance in apart)
+            notes.append(f"{name} space: {close} of {len(apart)} published means within two standard errors of ours")
+    return tuple(notes)
+
+
+def _choices(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Of a method that has several ways to learn, how often it took which, and how far its answers were stretched."""
+    taken: dict[str, Counter[str]] = {}
+    stretches = [row.metrics["stretch"] for row in rows if "stretch" in row.metrics]
+    for row in rows:
+        if "way" in row.metrics:
+            taken.setdefault(row.cell.dataset, Counter())[f"{row.metrics['way']} ({row.metrics['inputs']})"] += 1
+    counts = {dataset: ", ".join(f"{way} {n}" for way, n in ways.most_common()) for dataset, ways in taken.items()}
+    notes = []
+    if counts:
+        notes.append("ways taken (and inputs): " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items()))
+    if stretches:
+        notes.append(f"answers stretched by {min(stretches):.2f} to {max(stretches):.2f}")
+    return tuple(notes)
+
+
+def _own(record: Record, most: int) -> str:
+    if "mean" not in record:
+        return ""
+    text = plus_minus(from_record(record), most)
+    return f"**{text}**" if record["best"] else text
+
+
+def _theirs(record: Record) -> str:
+    theirs = record.get("published")
+    return "" if theirs is None else f"{theirs['mean']:.2f} ± {theirs['standard_error']:.2f}"
+
+
+def _difference(record: Record, most: int) -> str:
+    return plus_minus(from_record(record["difference"]), most, signed=True) if "difference" in record else ""
+
+
+def _mean_seconds(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        found.setdefault((row.cell.dataset, row.cell.method), []).append(row.seconds)
+    return {place: mean_of(values).value for place, values in found.items()}

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop of a fit: progress, early stopping, and checkpoints from which a killed fit goes on bit for bit."""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from fpovi._progress import progress_bar
+from fpovi.inference.loop import run
+from fpovi.inference.sharding import fetch, same_everywhere
+from fpovi.persistence import FileError, flatten_tree, read_file, restore_tree, write_file
+from fpovi.types import Batch, Info, Key, PyTree, Recipe, State
+
+CHUNK = 250  # steps between two looks: progress, checkpoints, early stopping
+PATIENCE = 8  # looks without a better validation score
+SECONDS_BETWEEN_CHECKPOINTS = 2.0
+
+WARM, FLOW = ":warm-up", ":flow"  # after the fingerprint of a fit: the phase of a checkpoint
+
+Validate = Callable[[State], float]
+
+
+class Progressed(NamedTuple):
+    """Where a fit stands: the state, its history, and, under early stopping, all scores and the best state."""
+
+    state: State
+    history: Info
+    scores: np.ndarray
+    best: Any  # a State, or () without early stopping
+
+
+def train(
+    key: Key,
+    recipe: Recipe,
+    state: State,
+    data: Batch,
+    steps: int,
+    *,
+    batch_size: int,
+    validate: Validate | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    fingerprint: str = "",
+    verbose: bool = False,
+    label: str = "fit",
+) -> Progressed:
+    """Take ``steps`` steps, or fewer if ``validate`` stops improving; with ``checkpoint``, go on where a file says."""
+    so_far = None if checkpoint is None else _resume(Path(checkpoint), state, fingerprint, validate is not None)
+    if checkpoint is not None and not same_everywhere(0 if so_far is None else int(so_far.state.step)):
+        raise ValueError(f"checkpoint={str(checkpoint)!r} differs from host to host: use a folder that they all share")
+    chunk_size, written = CHUNK, time.monotonic()
+    with progress_bar(quiet=not verbose) as bar:
+        task = bar.add_task(label, total=steps, note="compiling")
+        while so_far is None or not _is_over(so_far, steps):
+            before = so_far or Progressed(state, blank_history(0), np.zeros(0), ())
+            left = steps - int(before.state.step)
+            try:
+                after = run(
+                    key, recipe, before.state, data, min(chunk_size, left), batch_size=batch_size, chunk_size=chunk_size
+                )
+                so_far = _advance(before, after.state, after.history, validate)
+            except KeyboardInterrupt:
+                if checkpoint is not None and so_far is not None:
+                    _write(Path(checkpoint), so_far, fingerprint)
+                raise
+            note = f"log-likelihood {float(np.mean(after.history.log_likelihood)):.3f}"
+            bar.update(task, completed=int(so_far.state.step), note=note)
+            due = time.monotonic() - written > SECONDS_BETWEEN_CHECKPOINTS or _is_over(so_far, steps)
+            if checkpoint is not None and due:
+                _write(Path(checkpoint), so_far, fingerprint)
+                written = time.monotonic()
+    return so_far._replace(state=so_far.best) if so_far.best != () else so_far
+
+
+def _advance(before: Progressed, state: State, history: Info, validate: Validate | None) -> Progressed:
+    state = fetch(state)
+    history = jax.tree.map(lambda old, new: np.concatenate([old, new]), before.history, history)
+    if validate is None:
+        return Progressed(state, history, before.scores, ())
+    scores = np.append(before.scores, validate(state))
+    best = state if scores[-1] <= scores.min() else before.best
+    return Progressed(state, history, scores, best)
+
+
+def _is_over(so_far: Progressed, steps: int) -> bool:
+    waited = len(so_far.scores) - 1 - int(np.argmin(so_far.scores)) if len(so_far.scores) else 0
+    return int(so_far.state.step) >= steps or waited >= PATIENCE
+
+
+def blank_history(steps: int) -> Info:
+    """The history of so many steps, still to be filled in."""
+    blank: Any = {name: np.zeros(steps, bool if name == "finite" else np.float32) for name in Info._fields}
+    return Info(**blank)
+
+
+def fingerprint_of(settings: str, *trees: PyTree) -> str:
+    """A digest of settings and data: a checkpoint is for this very fit or for none."""
+    digest = hashlib.sha256(settings.encode())
+    for name, array in flatten_tree(trees).items():
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def belongs_to(path: str | os.PathLike[str] | None, fingerprint: str) -> bool:
+    """Whether there is a checkpoint of this very fit and phase."""
+    if path is None or not Path(path).exists():
+        return False
+    header, _ = read_file(path, kind="checkpoint")
+    return header.get("fingerprint") == fingerprint
+
+
+def _write(path: Path, so_far: Progressed, fingerprint: str) -> None:
+    if jax.process_index() > 0:
+        return  # all hosts have the same to write
+    header = {"fingerprint": fingerprint, "steps": int(so_far.state.step)}
+    write_file(path, header, flatten_tree(so_far), kind="checkpoint")
+
+
+def _resume(path: Path, state: State, fingerprint: str, validated: bool) -> Progressed | None:
+    if not path.exists():
+        return None
+    header, arrays = read_file(path, kind="checkpoint")
+    written = header.get("fingerprint")
+    if isinstance(written, str) and written == fingerprint.replace(FLOW, WARM) != fingerprint:
+        return None  # the warm-up is over, and its checkpoint about to be replaced
+    if written != fingerprint:
+        raise ValueError(
+            f"checkpoint={str(path)!r} belongs to a fit of other data or settings: remove it or choose another path"
+        )
+    looks, steps = (arrays[name].size if name in arrays else 0 for name in (".scores", ".history.noise"))
+    template: Any = Progressed(state, blank_history(steps), np.zeros(looks), state if validated else ())
+    try:
+        return restore_tree(template, arrays)
+    except FileError as error:
+        raise FileError(f"{path}: {error}") from error

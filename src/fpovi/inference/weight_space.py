@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step of the particles where they are compared by their weights."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array
+
+from fpovi.flows import svgd
+from fpovi.inference.particles import forward as forward_here
+from fpovi.inference.particles import num_particles, ravel
+from fpovi.inference.step import (
+    ascend,
+    at_step,
+    begin,
+    check_knobs,
+    check_targets,
+    finish,
+    first_step,
+    log_density,
+    over_particles,
+    scaled_velocity,
+    settle,
+    shared_direction,
+    summary,
+    weighted_log_likelihood,
+)
+from fpovi.kernels import RepresentationKernel, rbf
+from fpovi.measurement import train_only
+from fpovi.types import (
+    Algorithm,
+    Batch,
+    Flow,
+    Forward,
+    Info,
+    Kernel,
+    Key,
+    Likelihood,
+    Measurement,
+    Network,
+    PyTree,
+    Schedule,
+    State,
+)
+
+
+def weight_space(
+    network: Network,
+    likelihood: Likelihood,
+    *,
+    flow: Flow = svgd,
+    kernel: Kernel | RepresentationKernel | None = None,
+    measurement: Measurement | None = None,
+    optimiser: optax.GradientTransformation | None = None,
+    temperature: Schedule = 1.0,
+    repulsion: Schedule = 1.0,
+    forward: Forward = forward_here,
+) -> Algorithm:
+    r"""Particle optimisation of the weights: the same flows on ravelled θ, under the network's own weight prior.
+
+    .. math::
+        \theta^i \leftarrow \theta^i + \epsilon\, \phi[\theta^i], \qquad
+        s = \frac1T\Big(\frac{N}{B'} \nabla_\theta \log p(y_b \mid f_\theta) + \nabla_\theta \log p(\theta)\Big)
+
+    A learned noise scale is one more coordinate of the particle, the change of variables included. With
+    ``flow=ensemble`` this is a MAP ensemble.
+
+    Args:
+        network, likelihood: the model.
+        flow, kernel: how particles interact; ``kernel`` may also be ``function_value()`` or ``activation()``, which
+            look at what the networks say on this step's measurement set.
+        measurement, optimiser, temperature, repulsion, forward: as in :func:`function_space`.
+    """
+    kernel = rbf() if kernel is None else kernel
+    measurement = train_only() if measurement is None else measurement
+    optimiser = optax.adam(4e-3) if optimiser is None else optimiser
+    check_knobs(temperature=temperature, repulsion=repulsion)
+
+    def init(key: Key, n: int, particles: PyTree | None = None) -> State:
+        particles, params, model = begin(key, network, likelihood, n, particles)
+        return State(first_step(), particles, params, model, (), optimiser.init((particles, params)), ())
+
+    def log_likelihood(
+        particles: tuple[PyTree, PyTree], state: State, batch: Batch
+    ) -> tuple[Array, tuple[Array, PyTree]]:
+        theta, params = particles
+        outputs, model = forward(network, theta, state.model, batch.x, train=True)
+        total, mean = weighted_log_likelihood(likelihood, params, likelihood.canonical(outputs), batch)
+        return total, (mean, model)
+
+    def log_prior(particles: tuple[PyTree, PyTree]) -> Array:
+        theta, params = particles
+        on_noise = over_particles(partial(log_density, likelihood), params, num_particles(theta))
+        return jnp.sum(jax.vmap(network.log_prior)(theta)) + jnp.sum(on_noise)
+
+    def on_weights(key: Key, state: State, batch: Batch, unravel: Callable[[Array], PyTree]) -> Any:
+        """The kernel as a function of ravelled weights; where it looks at functions, at this step's inputs."""
+        if not isinstance(kernel, RepresentationKernel):
+            return kernel
+        x, say = measurement(key, batch.x), kernel.forward(network, likelihood.canonical)
+        one = lambda row, model: say(unravel(row)[0], model, x, True)[0].ravel()  # noqa: E731
+        return kernel.on(lambda rows: jax.vmap(one)(rows, state.model))
+
+    def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
+        together = (state.particles, state.params)
+        rows, unravel = ravel(together)
+        (_, (log_lik, model)), likelihood_score = jax.value_and_grad(log_likelihood, has_aux=True)(
+            together, state, batch
+        )
+        likelihood_score, _ = ravel(likelihood_score)
+        prior_score, _ = ravel(jax.grad(log_prior)(together))
+        score = (likelihood_score + prior_score) / at_step(state.step, temperature, rows.dtype)
+
+        fixed = settle(on_weights(key, state, batch, unravel), rows)
+        velocity, push = scaled_velocity(flow, rows, score, fixed, at_step(state.step, repulsion, rows.dtype))
+        ascent, noise_ascent = jax.vmap(unravel)(velocity)
+        if likelihood.shared:
+            noise_ascent = jax.tree.map(shared_direction, noise_ascent)
+
+        (particles, params), optimiser_state = ascend(optimiser, (ascent, noise_ascent), state.optimiser, together)
+        after, finite = finish(State(state.step, particles, params, model, (), optimiser_state, ()), log_lik)
+        noise = over_particles(likelihood.noise, state.params, rows.shape[0])
+        return after, summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, rows, noise, finite)
+
+    return Algorithm(init, step, partial(check_targets, network, likelihood))

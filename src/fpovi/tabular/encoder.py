@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a table of any columns to an array of numbers of about unit size, as learned from training rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from fpovi.persistence import plain
+from fpovi.tabular.category import Category
+from fpovi.tabular.frame import MEASURED, Columns, align, as_frame, kind_of, names_of
+from fpovi.tabular.measured import Measured
+from fpovi.tabular.moments import check_weight
+from fpovi.types import Numbers, lookup
+
+POLICIES = {"error": "error", "missing": "missing"}
+FARTHEST = 1e6  # values beyond as many standard deviations are taken to be there, so that float32 holds their powers
+
+
+@dataclass(frozen=True)
+class Empty:
+    """A column without a single value in training: it is left out, whatever it holds later."""
+
+    kind: ClassVar[str] = "empty"
+
+    def features(self, name: str) -> list[str]:
+        """None."""
+        return []
+
+    def numbers(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, " N"]:
+        """All missing."""
+        return np.full(len(column), np.nan)
+
+    def encode(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, "N 0"]:
+        """No columns."""
+        return np.zeros((len(column), 0))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {"kind": self.kind}
+
+    @classmethod
+    def from_json(cls, fields: Any) -> "Empty":
+        """Checked: a ``ValueError`` for what :meth:`to_json` cannot have written."""
+        plain.record(fields, "column", {"kind"})
+        return cls()
+
+
+READ_BACK: dict[str, Callable[[Any], Measured | Category | Empty]] = {
+    **dict.fromkeys(MEASURED, Measured.from_json),
+    "category": Category.from_json,
+    "empty": Empty.from_json,
+}
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """What was learned of a table's columns; ``encoder(X)`` is the array for the network.
+
+    Attributes:
+        names: of the table's columns, or None where they go by position.
+        learned: what was learned of each column.
+    """
+
+    names: tuple[str, ...] | None
+    learned: tuple[Measured | Category | Empty, ...]
+
+    @property
+    def columns(self) -> Columns:
+        """Names and kinds of the table's columns, in order."""
+        return Columns(self.names, tuple(column.kind for column in self.learned))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the encoded columns, in order; one that is always 0 if no column of the table varied."""
+        names = self.names or [f"x{i}" for i in range(len(self.learned))]
+        found = [feature for name, column in zip(names, self.learned, strict=True) for feature in column.features(name)]
+        return tuple(found) or ("nothing varies",)
+
+    def __call__(self, X: Any, unknown: str = "error") -> Float[np.ndarray, "N d"]:
+        """Encode rows of a table with the same columns.
+
+        Args:
+            X: a data frame (columns found by name if names were learned, others ignored) or rows and columns.
+            unknown: what to do with a category that was not seen in training: "error" raises a ``ValueError``,
+                "missing" takes it for a missing value. Where rare levels were put together, it is one of those.
+        """
+        unknown = lookup(POLICIES, unknown, "unknown")
+        columns = self.columns
+        frame = align(X, columns)
+        encoded = np.zeros((len(frame), len(self.features)))
+        start = 0
+        for i, column in enumerate(self.learned):
+            block = column.encode(frame.iloc[:, i], columns.label(i), unknown)
+            encoded[:, start : start + block.shape[1]] = block
+            start += block.shape[1]
+        return np.clip(encoded, -FARTHEST, FARTHEST, out=encoded)
+
+    def numbers(self, X: Any, unknown: str = "error") -> Float[np.ndarray, "N _"]:
+        """One number per cell of a table with the same columns, in the learned order and still in their own units.
+
+        Times are in seconds since 1970, durations in seconds, a category is the place of its level; NaN is missing, and
+        so is −1 for a category.
+
+        >>> learn_encoder([["red", 1.0], ["blue", 3.0]]).numbers([["blue", 5.0], [None, 6.0]])
+        array([[ 0.,  5.],
+               [-1.,  6.]])
+        """
+        unknown = lookup(POLICIES, unknown, "unknown")
+        columns = self.columns
+        frame = align(X, columns)
+        cells = [c.numbers(frame.iloc[:, i], columns.label(i), unknown) for i, c in enumerate(self.learned)]
+        return np.stack(cells, axis=1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types; every digit survives."""
+        names = None if self.names is None else list(self.names)
+        return {"names": names, "columns": [column.to_json() for column in self.learned]}
+
+    @classmethod
+    def from_json(cls, fields: Any) -> "Encoder":
+        """The encoder that :meth:`to_json` described; a ``ValueError`` for anything else."""
+        fields = plain.record(fields, "encoder", {"names", "columns"})
+        names = None if fields["names"] is None else plain.distinct_texts(fields["names"], "names")
+        columns = plain.items(fields["columns"], "columns")
+        if not columns or (names is not None and len(names) != len(columns)):
+            raise ValueError("columns must hold at least one, and as many as there are names")
+        return cls(names, tuple(_column(column) for column in columns))
+
+
+def _column(fields: Any) -> Measured | Category | Empty:
+    kind = fields.get("kind") if isinstance(fields, dict) else None
+    return lookup(READ_BACK, plain.text(kind, "kind of a column"), "kind")(fields)
+
+
+def learn_encoder(X: Any, weight: Numbers | None = None, *, max_categories: int = 50) -> Encoder:
+    """Learn from training rows how to encode a table.
+
+    Numbers, booleans, dates and durations (in seconds) are standardised; where tails are extreme, after an arcsinh
+    that brings them in. Strings and categoricals become one-hot columns of unit total variance. Constant columns are
+    left out. Missing values get 0, the mean, and a 0/1 column of their own if there were any in training.
+
+    Statistics are weighted such that a row of weight 2 is that row twice, and one of weight 0 is not there.
+
+    Args:
+        X: a data frame, or rows and columns ``(N, d)`` of numbers, strings or dates.
+        weight: one number per row, ones by default.
+        max_categories: how many levels of a column are kept, the most common ones; others are put together.
+
+    >>> encoder = learn_encoder([["red", 1.0], ["blue", 3.0]])
+    >>> encoder.features
+    ('x0=red', 'x1')
+    >>> encoder([["blue", 5.0]])
+    array([[-1.,  3.]])
+    """
+    if isinstance(max_categories, bool) or not isinstance(max_categories, int | np.integer) or max_categories < 1:
+        raise ValueError(f"max_categories={max_categories!r} must be a whole number, at least 1")
+    frame = as_frame(X)
+    names = names_of(frame)
+    weight = check_weight(weight, len(frame))
+    frame, weight = frame[weight > 0], weight[weight > 0]
+    labels = Columns(names, ())
+    learned: list[Measured | Category | Empty] = []
+    for i in range(frame.shape[1]):
+        column, label = frame.iloc[:, i], labels.label(i)
+        kind = kind_of(column, label)
+        if kind == "empty":
+            learned.append(Empty())
+        elif kind == "category":
+            learned.append(Category.learn(column, weight, label, int(max_categories)))
+        else:
+            learned.append(Measured.learn(column, kind, weight, label))
+    return Encoder(names, tuple(learned))

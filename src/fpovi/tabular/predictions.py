@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predictions as columns of a table."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from fpovi.predictive import Predictive
+from fpovi.tabular.blocks import BLOCK
+
+CLASSES = ("probs", "entropy", "mutual_information")
+NUMBERS = ("mean", "std", "epistemic_std", "lower", "upper")
+
+
+def prediction_columns(
+    predictive: Predictive, targets: Sequence[str], level: float = 0.95, classes: NDArray[Any] | None = None
+) -> pd.DataFrame:
+    """What is predicted of every row, in columns called after the ``targets``.
+
+    Numbers: ``T_mean``, ``T_std``, ``T_epistemic_std`` and ``T_lower``, ``T_upper``, the central interval of ``level``.
+    Classes: ``T_predicted``, the most probable one, ``p_C`` for every class C, ``entropy`` and ``mutual_information``,
+    in nats.
+
+    >>> import jax.numpy as jnp
+    >>> from fpovi.likelihoods import categorical
+    >>> sure = Predictive(categorical(), jnp.log(jnp.asarray([[[0.75, 0.25]]])), (), jnp.zeros(()), jnp.ones(()))
+    >>> prediction_columns(sure, ["bean"], classes=np.array(["arabica", "robusta"])).round(2)
+      bean_predicted  p_arabica  p_robusta  entropy  mutual_information
+    0        arabica       0.75       0.25     0.56                 0.0
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level={level} must lie strictly between 0 and 1")
+    found = [_answers(part, level, count) for part, count in _blocks(predictive)]
+    answers = {name: np.concatenate([block[name] for block in found]) for name in found[0]}
+    if classes is not None:
+        return pd.DataFrame(_of_classes(answers, targets[0], classes))
+    return pd.DataFrame(
+        {f"{target}_{name}": values[:, i] for i, target in enumerate(targets) for name, values in answers.items()}
+    )
+
+
+def _blocks(predictive: Predictive) -> Iterator[tuple[Predictive, int]]:
+    """Some rows at a time, the last ones repeated to as many, and how many are meant.
+
+    Programs for tables of another length round differently: in one size, no row's answer depends on its company.
+    """
+    f = np.asarray(predictive.f)
+    for first in range(0, f.shape[1], BLOCK):
+        some = f[:, first : first + BLOCK]
+        count = some.shape[1]
+        full = np.pad(some, ((0, 0), (0, BLOCK - count), (0, 0)), mode="edge")
+        yield replace(predictive, f=jnp.asarray(full)), count
+
+
+def _answers(predictive: Predictive, level: float, count: int) -> dict[str, NDArray[Any]]:
+    answers = _ask(predictive)
+    if not predictive.likelihood.classes:
+        answers["lower"], answers["upper"] = predictive.interval(level)
+    return {name: np.asarray(answers[name])[:count] for name in CLASSES + NUMBERS if name in answers}
+
+
+@jax.jit
+def _ask(predictive: Predictive) -> dict[str, Array]:
+    names = CLASSES if predictive.likelihood.classes else NUMBERS[:3]
+    return {name: getattr(predictive, name) for name in names}
+
+
+def _of_classes(answers: dict[str, NDArray[Any]], target: str, classes: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    probs = answers["probs"]
+    return {
+        f"{target}_predicted": classes[probs.argmax(axis=1)],
+        **{f"p_{name}": probs[:, i] for i, name in enumerate(classes)},
+        "entropy": answers["entropy"],
+        "mutual_information": answers["mutual_information"],
+    }

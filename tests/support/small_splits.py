@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table of few rows, and a plan of few steps."""
+
+import numpy as np
+
+from fpovi.datasets.uci import Split
+from fpovi.experiments.uci.learners import Plan
+
+PLAN = Plan(steps=12, batch_size=10, between=6)
+
+
+def a_split(seed=0, rows=40):
+    rng = np.random.default_rng(seed)
+    x = 5 + 2 * rng.normal(size=(rows, 3))
+    y = 100 + 10 * (x[:, 0] + 0.1 * rng.normal(size=rows))
+    return Split(x[:-10], y[:-10], x[-10:], y[-10:])
