@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fpovi.estimators import BNNClassifier, BNNRegressor, export_inputs, load
     from fpovi.inference import Run, exact, function_space, gauss_newton, make_batch, run, weight_space
     from fpovi.predictive import Predictive, predict
-    from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, Recipe, Scales, State
+    from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, ParametrisedAlgorithm, Scales, State
 
     __version__: str
 
@@ -22,8 +22,8 @@ __all__ = [
     "DivergedError",
     "Info",
     "Network",
+    "ParametrisedAlgorithm",
     "Predictive",
-    "Recipe",
     "Run",
     "Scales",
     "State",
@@ -54,7 +54,7 @@ _HOMES = {
     "inference": ("Run", "exact", "function_space", "gauss_newton", "make_batch", "run", "weight_space"),
     "predictive": ("Predictive", "predict"),
     "_fast.compile_cache": ("keep_programs",),
-    "types": ("Algorithm", "Batch", "DivergedError", "Info", "Network", "Recipe", "Scales", "State"),
+    "types": ("Algorithm", "Batch", "DivergedError", "Info", "Network", "ParametrisedAlgorithm", "Scales", "State"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

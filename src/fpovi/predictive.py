@@ -29,7 +29,7 @@ def predict(
     """The predictive distribution at x; targets were standardised as (y − shift)/scale, all alike or one by one."""
     if not isinstance(x, jax.core.Tracer) and not np.all(np.isfinite(x)):
         raise ValueError(f"x has {np.sum(~np.isfinite(x))} NaN or infinite values: all must be finite")
-    outputs, _ = forward(network, state.particles, state.model, jnp.asarray(x))
+    outputs, _ = forward(network, state.particles, state.network_state, jnp.asarray(x))
     units = [jnp.asarray(unit, outputs.dtype) for unit in (shift, scale)]
     if not any(isinstance(unit, jax.core.Tracer) for unit in (shift, scale)):
         _check_units(np.asarray(shift), np.asarray(scale), likelihood, outputs.shape[-1])

@@ -39,13 +39,14 @@ class Batch(NamedTuple):
 class Scales(NamedTuple):
     r"""Prior scales of a multilayer perceptron, shared by the network and its infinite-width covariance.
 
-    Layer ``l`` has weights :math:`\mathcal N(0, \texttt{weight}_l/n_{in})` and biases
-    :math:`\mathcal N(0, \texttt{bias}_l)`; inputs are multiplied by ``input``. Nothing here depends on widths.
+    Layer ``l`` has weights :math:`\mathcal N(0, v_l/n_{in})`, v being ``weight_variance``, and biases
+    :math:`\mathcal N(0, b_l)`, b being ``bias_variance``; inputs are multiplied by ``input``. Nothing here depends on
+    widths.
     """
 
     input: Float[Array, " d_x"]
-    weight: Float[Array, " L"]
-    bias: Float[Array, " L"]
+    weight_variance: Float[Array, " L"]
+    bias_variance: Float[Array, " L"]
     noise: Scalar
 
 
@@ -91,7 +92,7 @@ class Likelihood(NamedTuple):
     ``noise(params)`` is the scalar worth plotting; ``log_prior`` is its density, ``log_jacobian`` log |∂noise/∂params|.
     With ``shared`` all particles keep the same params. ``discrete`` targets are whole numbers, ``classes`` their names,
     ``binary`` ones 0 or 1. Where y, given f, is a mixture of c normals,
-    ``normals(params, f)`` are their weights, means and scales, each ``(c, B, m)``.
+    ``normal_components(params, f)`` are their weights, means and scales, each ``(c, B, m)``.
     """
 
     init: Callable[[], PyTree]
@@ -111,7 +112,7 @@ class Likelihood(NamedTuple):
     discrete: bool = False
     classes: bool = False
     binary: bool = False
-    normals: Callable[[PyTree, Array], tuple[Array, Array, Array]] | None = None
+    normal_components: Callable[[PyTree, Array], tuple[Array, Array, Array]] | None = None
 
 
 class FunctionPrior(NamedTuple):
@@ -154,29 +155,29 @@ Forward: TypeAlias = Callable[..., tuple[Float[Array, "n B k"], PyTree]]
 class State(NamedTuple):
     """What the next step needs.
 
-    ``params`` are the likelihood's, ``model`` the networks' states, both with a leading axis n; ``prior`` is what the
-    function prior carries from step to step.
+    ``params`` are the likelihood's parameters and ``network_state`` what networks carry (BatchNorm statistics), both
+    with a leading axis n; ``prior`` is what the function prior carries from step to step.
     """
 
     step: Int[Array, ""]
     particles: PyTree
     params: PyTree
-    model: PyTree
+    network_state: PyTree
     prior: PyTree
     optimiser: PyTree
     noise_optimiser: PyTree
 
 
-class Seen(NamedTuple):
-    """What a step has seen: an optimiser of ``function_space`` gets it beside the gradient, as ``seen=``.
+class StepContext(NamedTuple):
+    """What an optimiser of ``function_space`` is told of a step beside the gradient, as ``context=``.
 
-    ``params`` and ``model`` are the state's, from before the step; ``key`` is for what the optimiser draws.
+    ``params`` and ``network_state`` are those of the state before the step; ``key`` is for what the optimiser draws.
     """
 
     key: Key
     batch: Batch
     params: PyTree
-    model: PyTree
+    network_state: PyTree
 
 
 class Info(NamedTuple):
@@ -207,7 +208,7 @@ class Algorithm(NamedTuple):
     check: Callable[[State, Batch], None] = lambda state, data: None
 
 
-class Recipe(NamedTuple):
+class ParametrisedAlgorithm(NamedTuple):
     """An algorithm open to numbers, prior scales or rates: ``build(numbers) -> Algorithm``.
 
     The numbers are arguments of the compiled program, not constants in it, so that fits which differ in nothing else

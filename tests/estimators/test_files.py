@@ -5,14 +5,19 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fpovi import BNNClassifier, BNNRegressor, load
 from fpovi.persistence import FileError, read_file, write_file
 from support.small_fits import SETTINGS, named_classes, plane, same_fit
 
+FILES = Path(__file__).parents[1] / "files"
+MEAN, STD = [5.088718, 4.556276, 4.251518], [0.756481, 0.653582, 0.700629]
+CHEAP = [0.917662, 0.905453, 0.955074]
 ELSEWHERE = """
 import sys, numpy as np, fpovi
 for path, table in zip(sys.argv[1::2], sys.argv[2::2]):
@@ -220,3 +225,18 @@ def test_a_checkpoint_is_no_model(tmp_path, contents):
     write_file(tmp_path / "other.fpovi", *contents["BNNRegressor"], kind="checkpoint")
     with pytest.raises(FileError, match="is a checkpoint, not a model"):
         load(tmp_path / "other.fpovi")
+
+
+def test_models_of_earlier_versions_still_load():
+    """What version 0.1.0 predicted when it wrote these files; other processors may round the last digits differently."""
+    rows = pd.DataFrame(
+        {
+            "size": [66.7, 109.5, 50.3],
+            "kind": ["house", "flat", "flat"],
+            "built": pd.date_range("1990-01-01", periods=3),
+        }
+    )
+    mean, std = load(FILES / "regressor-0.1.0.fpovi").predict(rows, return_std=True)
+    np.testing.assert_allclose(mean, MEAN, rtol=1e-5)
+    np.testing.assert_allclose(std, STD, rtol=1e-5)
+    np.testing.assert_allclose(load(FILES / "classifier-0.1.0.fpovi").predict_proba(rows)[:, 0], CHEAP, rtol=1e-5)

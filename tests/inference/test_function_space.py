@@ -437,5 +437,5 @@ def test_exact_looks_values_up_by_input(key, x64):
     order = np.array([3, 0, 4, 1, 2])
     shuffled = batch._replace(x=batch.x[order], y=batch.y[order])
     state = algorithm.init(key, 2)
-    straight, mixed = (algorithm.step(key, state, rows)[0].particles for rows in (batch, shuffled))
-    np.testing.assert_allclose(straight, mixed, rtol=1e-12)
+    unrolled, mixed = (algorithm.step(key, state, rows)[0].particles for rows in (batch, shuffled))
+    np.testing.assert_allclose(unrolled, mixed, rtol=1e-12)

@@ -16,7 +16,7 @@ from fpovi.likelihoods import bernoulli, categorical, gaussian
 from fpovi.measurement import train_only
 from fpovi.networks import mlp
 from fpovi.priors import flat, on_weights
-from fpovi.types import Network, Seen
+from fpovi.types import Network, StepContext
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
 NOISE = 0.1
@@ -83,7 +83,7 @@ def seen(likelihood, x, y, n, weight=None):
     params = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), likelihood.init())
     batch = make_batch(x, y)
     batch = batch if weight is None else batch._replace(weight=jnp.asarray(weight))
-    return Seen(jax.random.key(5), batch, params, ())
+    return StepContext(jax.random.key(5), batch, params, ())
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_curvature_is_the_formula(x64):
     given = given._replace(params=params, batch=given.batch._replace(num_data=jnp.asarray(num_data)))
     theta = jnp.asarray(rng.normal(size=(2, 2, 1)))
     newton = gauss_newton(network, likelihood, memory=0.0, every=1)
-    found = newton.update(theta, newton.init(theta), theta, seen=given)[1].average
+    found = newton.update(theta, newton.init(theta), theta, context=given)[1].average
     for particle, noise in enumerate(jax.vmap(likelihood.noise)(params)):
         wanted = sum(
             num_data / weight.sum() * w * np.outer(row, row) / noise**2 for row, w in zip(x, weight[:, 0], strict=True)
@@ -135,7 +135,7 @@ def test_rows_that_weigh_nothing_are_not_seen(x64):
 
     def step(x):
         newton = gauss_newton(network, likelihood)
-        return newton.update(gradient, newton.init(theta), theta, seen=seen(likelihood, x, y, 2, weight))[0]
+        return newton.update(gradient, newton.init(theta), theta, context=seen(likelihood, x, y, 2, weight))[0]
 
     other = np.r_[x[:10], 1e6 * np.ones((2, 2))]
     np.testing.assert_array_equal(step(x), step(other))
@@ -149,7 +149,7 @@ def test_no_particle_moves_further_than_it_is_trusted(trust, x64):
 
     def moved(trust):
         newton = gauss_newton(network, likelihood, 1.0, trust=trust)
-        steps, _ = newton.update(far, newton.init(theta), theta, seen=seen(likelihood, x, y, 2))
+        steps, _ = newton.update(far, newton.init(theta), theta, context=seen(likelihood, x, y, 2))
         return np.sqrt(np.mean((x @ np.asarray(steps)[..., 0].T / NOISE) ** 2, axis=0))  # in standard deviations of y
 
     assert moved(trust)[0] == moved(1e9)[0] < trust  # a small direction is taken whole
@@ -162,7 +162,7 @@ def test_several_outputs_are_not_trusted_further(x64):
     likelihood, network = gaussian(NOISE), linear(20, 3)
     theta, far = jnp.zeros((4, 20, 3)), 1e6 * jax.random.normal(jax.random.key(3), (4, 20, 3))
     newton = gauss_newton(network, likelihood, 1.0, trust=0.5)
-    steps, _ = newton.update(far, newton.init(theta), theta, seen=seen(likelihood, x, np.zeros((64, 3)), 4))
+    steps, _ = newton.update(far, newton.init(theta), theta, context=seen(likelihood, x, np.zeros((64, 3)), 4))
     moved = np.sqrt(np.mean(np.sum((x @ np.asarray(steps) / NOISE) ** 2, axis=-1), axis=-1))
     # 64 draws know it to about a fifth (.4 to .58 here); measured by the draws that made the factor it would be 4 to 13
     assert moved.max() < 0.8
@@ -189,7 +189,7 @@ def test_the_key_is_not_one_that_the_step_uses(key):
         keys.append(key)
         return x
 
-    def update(updates, state, params=None, *, seen=None):
+    def update(updates, state, params=None, *, context=None):
         keys.append(seen.key)
         return updates, state
 

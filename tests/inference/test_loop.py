@@ -16,7 +16,7 @@ from fpovi.likelihoods import gaussian
 from fpovi.measurement import train_only
 from fpovi.networks import mlp
 from fpovi.priors import flat, nngp
-from fpovi.types import DivergedError, FunctionPrior, Recipe, Scales
+from fpovi.types import DivergedError, FunctionPrior, ParametrisedAlgorithm, Scales
 
 N, ROWS = 3, 10
 CHUNK = 10  # the same nearly everywhere, so that tests share what is compiled
@@ -223,7 +223,10 @@ def test_a_recipe_is_traced_once_for_all_its_numbers(key):
             optimiser=optax.sgd(1e-3),
         )  # fmt: skip
 
-    ends = [run(key, Recipe(build, w * jnp.ones(2)), START, DATA, 4, chunk_size=CHUNK).state for w in (1.0, 2.0)]
+    ends = [
+        run(key, ParametrisedAlgorithm(build, w * jnp.ones(2)), START, DATA, 4, chunk_size=CHUNK).state
+        for w in (1.0, 2.0)
+    ]
     inside = sum(isinstance(weight, jax.core.Tracer) for weight in traces)
     assert inside == 1
     fixed = run(key, build(2.0 * jnp.ones(2)), START, DATA, 4, chunk_size=CHUNK).state

@@ -100,7 +100,7 @@ def network_values(problem, n, steps, factor, rate, batch_size=None):
     )
     key = jax.random.key(0)
     state = run(key, algorithm, algorithm.init(key, n), problem.batch(), steps, batch_size=batch_size).state
-    return np.asarray(forward(network, state.particles, state.model, jnp.asarray(problem.x_test))[0][..., 0])
+    return np.asarray(forward(network, state.particles, state.network_state, jnp.asarray(problem.x_test))[0][..., 0])
 
 
 VERSIONS = {

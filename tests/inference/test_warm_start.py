@@ -18,7 +18,7 @@ from fpovi.networks import fan_in_scales, from_equinox, mlp
 from fpovi.priors import nngp
 
 SIZES = (2, 6, 1)
-SCALES = fan_in_scales(SIZES, weight=2.0, bias=0.5)
+SCALES = fan_in_scales(SIZES, weight_variance=2.0, bias_variance=0.5)
 
 
 def table(rows=15, targets=1):

@@ -305,10 +305,10 @@ def test_says_truly_whether_it_is_normal_or_binary(name, x64):
     """Its normals, mixed by scipy, are the density it says it has."""
     likelihood, f = make(name), values(name)
     twin, y = scipy_twin(name, f), jnp.asarray(targets(name, f))
-    assert (likelihood.normals is not None) == (twin.dist.name in ("norm", "mixture"))
+    assert (likelihood.normal_components is not None) == (twin.dist.name in ("norm", "mixture"))
     assert likelihood.binary == (twin.dist.name == "bernoulli")
-    if likelihood.normals is not None:
-        weight, mean, scale = likelihood.normals(likelihood.init(), jnp.asarray(f))
+    if likelihood.normal_components is not None:
+        weight, mean, scale = likelihood.normal_components(likelihood.init(), jnp.asarray(f))
         assert weight.shape == mean.shape == scale.shape == (weight.shape[0], ROWS, TARGETS)
         density = np.sum(weight * stats.norm.pdf(y, mean, scale), axis=0)
         np.testing.assert_allclose(np.log(density), log_density(twin, y), rtol=1e-10)  # float64

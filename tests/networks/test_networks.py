@@ -184,7 +184,9 @@ def test_bad_sizes(sizes):
 
 def test_scales_must_fit_the_sizes():
     one = jnp.ones(1)
-    with pytest.raises(ValueError, match=r"scales.weight has shape \(1,\), but sizes=\(3, 5, 1\) needs \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"scales.weight_variance has shape \(1,\), but sizes=\(3, 5, 1\) needs \(2,\)"
+    ):
         mlp((3, 5, 1), scales=Scales(jnp.ones(3), one, one, jnp.asarray(0.5)))
 
 

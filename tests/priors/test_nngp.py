@@ -25,7 +25,7 @@ ACTIVATIONS = {"relu": jax.nn.relu, "erf": jax.scipy.special.erf, "tanh": jnp.ta
 )
 def test_covariance_against_wide_networks(name, hidden, key):
     sizes = (2, *hidden, 1)
-    scales = fan_in_scales(sizes, weight=2.0, bias=0.3)._replace(input=jnp.asarray([1.5, 0.7]))
+    scales = fan_in_scales(sizes, weight_variance=2.0, bias_variance=0.3)._replace(input=jnp.asarray([1.5, 0.7]))
     network = mlp(sizes, ACTIVATIONS[name], scales)
     x = jax.random.normal(key, (4, 2))
 

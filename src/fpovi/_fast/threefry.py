@@ -2,7 +2,7 @@
 """Random numbers for the hot step, from JAX's keys.
 
 JAX hashes with Threefry-2x32 (Salmon et al. 2011). On a CPU its 20 rounds are compiled to a loop of small pieces.
-:func:`straight` turns a key into one whose rounds are written out: the same numbers, two to four times as fast.
+:func:`unrolled` turns a key into one whose rounds are written out: the same numbers, two to four times as fast.
 
 :func:`normals` takes a third of the time of ``jax.random.normal`` on such a key. JAX folds the two words of a hash into
 one number and inverts the normal distribution; here they are the radius and the angle of a pair of numbers (Box and
@@ -25,18 +25,18 @@ from fpovi.types import Key
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
-THREEFRY = ("threefry2x32", "sfry")  # what the keys of JAX and those of `straight` call themselves
+THREEFRY = ("threefry2x32", "sfry")  # what the keys of JAX and those of `unrolled` call themselves
 # coefficients of x, x², …; both are right to single precision up to π/4
 SINE = (0, 1, 0, -1 / 6, 0, 1 / 120, 0, -1 / 5040, 0, 1 / 362880)
 COSINE = (1, 0, -1 / 2, 0, 1 / 24, 0, -1 / 720, 0, 1 / 40320)
 Words = tuple[UInt32[Array, "*shape"], UInt32[Array, "*shape"]]
 
 
-def straight(key: Key) -> Key:
+def unrolled(key: Key) -> Key:
     """``key`` for straight-line code; keys of other generators than JAX's default are left as they are.
 
     >>> key = jax.random.key(0)
-    >>> bool(jax.random.normal(straight(key)) == jax.random.normal(key))
+    >>> bool(jax.random.normal(unrolled(key)) == jax.random.normal(key))
     True
     """
     if str(jax.random.key_impl(key)) != THREEFRY[0]:
@@ -50,7 +50,7 @@ def normals(key: Key, shape: tuple[int, ...], dtype: Any = float) -> Float[Array
     Those of ``jax.random.normal`` in other than single precision, and for keys of other generators than JAX's default.
 
     >>> key = jax.random.key(0)
-    >>> bool(jnp.all(normals(straight(key), (3, 5)) == normals(key, (3, 5))))
+    >>> bool(jnp.all(normals(unrolled(key), (3, 5)) == normals(key, (3, 5))))
     True
     """
     dtype, size = jax.dtypes.canonicalize_dtype(dtype), math.prod(shape)

@@ -28,15 +28,15 @@ def take_apart(network: Network) -> Layers:
     if architecture is None:
         raise ValueError("network must be an mlp: the layers of others are not known")
     scales = architecture.scales
-    for name, value in (("weight", scales.weight), ("bias", scales.bias)):
+    for name, value in (("weight", scales.weight_variance), ("bias", scales.bias_variance)):
         if not np.all(np.asarray(value) > 0):
             raise ValueError(f"scales.{name}={value} must be positive: a weight without variance has no density")
-    n_in = jnp.asarray(architecture.sizes[:-1], scales.weight.dtype)
+    n_in = jnp.asarray(architecture.sizes[:-1], scales.weight_variance.dtype)
 
     @jax.jit
     def measure() -> tuple[MLP, MLP]:
         prior_std = prior_deviations(network)
-        deviation = jnp.sqrt(scales.weight / n_in), jnp.sqrt(scales.bias)
+        deviation = jnp.sqrt(scales.weight_variance / n_in), jnp.sqrt(scales.bias_variance)
         wanted = jax.tree.map(jnp.ones_like, prior_std).scaled(*deviation)
         return prior_std, jax.tree.map(jnp.divide, wanted, prior_std)
 

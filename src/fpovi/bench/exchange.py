@@ -186,7 +186,7 @@ def _values(setting: Setting, mesh: Mesh | None) -> NDArray[np.float64]:
     for i in range(STEPS):
         state, _ = step(jax.random.fold_in(KEY, i), state, parts.labelled)
     state = fetch(state)
-    return np.asarray(forward(parts.network, state.particles, state.model, parts.labelled.x)[0])
+    return np.asarray(forward(parts.network, state.particles, state.network_state, parts.labelled.x)[0])
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def crps_rows(predictive: Predictive, y: Numbers) -> Array64:
 
     def score(p: Predictive) -> Array:
         z = (jnp.asarray(y) - p.shift) / p.scale
-        if p.likelihood.normals is not None:
-            return p.scale * _of_normals(p.likelihood.normals, p.params, p.f, z)
+        if p.likelihood.normal_components is not None:
+            return p.scale * _of_normals(p.likelihood.normal_components, p.params, p.f, z)
         if p.likelihood.discrete:
             return _sum(p.likelihood, p.params, p.f, z, p.quantile(NEGLIGIBLE), p.quantile(1 - NEGLIGIBLE))
         mesh, length = _mesh(p.likelihood, p.params, p.f)

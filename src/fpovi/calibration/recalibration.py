@@ -139,9 +139,9 @@ def _stretched(base: Likelihood) -> Likelihood:
     def sample(key: Key, params: PyTree, f: Array) -> Array:
         return out(params, f, base.sample(key, params[0], split(f)[0]))
 
-    def normals(params: PyTree, f: Array) -> tuple[Array, Array, Array]:
-        assert base.normals is not None
-        weight, mean, scale = base.normals(params[0], split(f)[0])
+    def normal_components(params: PyTree, f: Array) -> tuple[Array, Array, Array]:
+        assert base.normal_components is not None
+        weight, mean, scale = base.normal_components(params[0], split(f)[0])
         return weight, out(params, f, mean), params[1] * scale
 
     return base._replace(
@@ -156,5 +156,5 @@ def _stretched(base: Likelihood) -> Likelihood:
         noise=lambda params: params[1] * base.noise(params[0]),
         width=lambda m: columns * m,
         targets=lambda k: k // columns,
-        normals=None if base.normals is None else normals,
+        normal_components=None if base.normal_components is None else normal_components,
     )

@@ -254,7 +254,7 @@ class BaseBNN(BaseEstimator, ABC):
         return np.concatenate(parts, axis=1)
 
     def _outputs(self, block: Float[np.ndarray, "B d"]) -> Float[Array, "n B k"]:
-        return outputs_of(self.spec_, self.scales_, self.state_.particles, self.state_.model, block)
+        return outputs_of(self.spec_, self.scales_, self.state_.particles, self.state_.network_state, block)
 
 
 def _key_of(random_state: Any) -> Key:

@@ -77,11 +77,26 @@ def _restore(header: dict[str, Any], arrays: dict[str, np.ndarray], objects: dic
         "state": {name: getattr(state, name) for name in KEPT},
         "history": jax.eval_shape(lambda: blank_history(steps)),
     }
-    found = restore_tree(template, arrays)
+    found = restore_tree(template, {_present_name(name): array for name, array in arrays.items()})
     model.scales_ = found["scales"]
     model.state_ = State(jnp.asarray(steps), **found["state"], prior=(), optimiser=(), noise_optimiser=())
     model.history_ = found["history"]
     return model
+
+
+# what arrays were called in files written before version 0.2, by the start of their names
+FORMER_NAMES = {
+    "['scales'].weight": "['scales'].weight_variance",
+    "['scales'].bias": "['scales'].bias_variance",
+    "['state']['model']": "['state']['network_state']",
+}
+
+
+def _present_name(name: str) -> str:
+    for former, present in FORMER_NAMES.items():
+        if name.startswith(former) and not name.startswith(present):
+            return present + name.removeprefix(former)
+    return name
 
 
 def _count(value: Any, name: str) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from fpovi.persistence import flatten_tree, write_file
 
 OBJECT = "(an object)"  # in the place of a part that has no name
-KEPT = ("particles", "params", "model")  # of a state: all that predictions need
+KEPT = ("particles", "params", "network_state")  # of a state: all that predictions need
 
 
 def write_model(model: Any, path: str | os.PathLike[str], force: bool = True) -> None:

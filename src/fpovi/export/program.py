@@ -163,7 +163,7 @@ def _answer(model: Any) -> Answer:
     single = not spec.likelihood.classes and model.single_target_
 
     def answer(x: Float[Array, "N d"]) -> tuple[Float[Array, "N *m"], ...]:
-        f = outputs_of(spec, scales, state.particles, state.model, x)
+        f = outputs_of(spec, scales, state.particles, state.network_state, x)
         params = jax.tree.map(jnp.asarray, state.params)
         predictive = Predictive(spec.likelihood, f, params, jnp.asarray(shift), jnp.asarray(scale))
         if spec.likelihood.classes:

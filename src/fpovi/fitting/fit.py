@@ -152,7 +152,7 @@ def dials_of(scales: Scales, rate: float, steps: int) -> Dials:
 
 def _held_out_nll(spec: Spec, scales: Scales, state: State, held: Batch) -> float:
     """Mean negative log predictive density of the mixture, weighted."""
-    f = outputs_of(spec, scales, state.particles, state.model, held.x)
+    f = outputs_of(spec, scales, state.particles, state.network_state, held.x)
     predictive = Predictive(spec.likelihood, f, jax.tree.map(jnp.asarray, state.params), jnp.zeros(()), jnp.ones(()))
     weight = np.asarray(held.weight).mean(axis=1)
     return float(-np.sum(np.asarray(predictive.log_prob(held.y)) * weight) / np.sum(weight))

@@ -23,7 +23,7 @@ from fpovi.inference.particles import forward
 from fpovi.inference.sharding import shard
 from fpovi.inference.warm_start import posterior_last_layer
 from fpovi.likelihoods import Floored
-from fpovi.types import Algorithm, Batch, Key, PyTree, Recipe, Scalar, Scales, State
+from fpovi.types import Algorithm, Batch, Key, ParametrisedAlgorithm, PyTree, Scalar, Scales, State
 
 RAMP = 0.05  # the share of a phase in which the rate rises
 NOISE_RATE, NOISE_REST = 3.0, 0.1  # the noise's peak rate over that of the weights, and what is left of it in the end
@@ -38,14 +38,14 @@ class Dials(NamedTuple):
     steps: Scalar
 
 
-def flow_recipe(spec: Spec, dials: Dials, mesh: Mesh | None = None) -> Recipe:
+def flow_recipe(spec: Spec, dials: Dials, mesh: Mesh | None = None) -> ParametrisedAlgorithm:
     """The algorithm that was asked for, open to its numbers; with particles over a mesh of devices, if there is one."""
-    return Recipe(_flow(spec, mesh), dials)
+    return ParametrisedAlgorithm(_flow(spec, mesh), dials)
 
 
-def warm_recipe(spec: Spec, dials: Dials, mesh: Mesh | None = None) -> Recipe:
+def warm_recipe(spec: Spec, dials: Dials, mesh: Mesh | None = None) -> ParametrisedAlgorithm:
     """A MAP ensemble of the same model, open to its numbers."""
-    return Recipe(_warm(spec, mesh), dials)
+    return ParametrisedAlgorithm(_warm(spec, mesh), dials)
 
 
 @lru_cache(maxsize=256)
@@ -115,7 +115,7 @@ def continue_from(spec: Spec, dials: Dials, key: Key, earlier: State) -> State:
     """The flow's first state, from particles that another phase or fit has left."""
     n = jax.tree.leaves(earlier.particles)[0].shape[0]
     state = flow_recipe(spec, dials).algorithm.init(key, n, earlier.particles)
-    return state._replace(params=earlier.params, model=earlier.model)
+    return state._replace(params=earlier.params, network_state=earlier.network_state)
 
 
 def can_warm_up(spec: Spec) -> bool:
@@ -135,7 +135,7 @@ def warm_start(spec: Spec, n: int, dials: Dials, key: Key, data: Batch) -> State
     state = warm_recipe(spec, dials).algorithm.init(key_state, n, particles)
     if not isinstance(state.params, Floored):
         return state
-    outputs, _ = forward(network, particles, state.model, data.x)
+    outputs, _ = forward(network, particles, state.network_state, data.x)
     squared = jnp.sum((outputs - data.y) ** 2 * data.weight, axis=(1, 2))
     left = jnp.sqrt(squared / (jnp.sum(data.weight) * (data.y.shape[1] / data.weight.shape[1])))
     return state._replace(params=Floored.at(jnp.maximum(left, noise), noise))
@@ -143,8 +143,8 @@ def warm_start(spec: Spec, n: int, dials: Dials, key: Key, data: Batch) -> State
 
 @partial(jax.jit, static_argnums=0)
 def outputs_of(
-    spec: Spec, scales: Scales, particles: PyTree, model: PyTree, x: Float[Array, "B d"]
+    spec: Spec, scales: Scales, particles: PyTree, network_state: PyTree, x: Float[Array, "B d"]
 ) -> Float[Array, "n B k"]:
     """f of all particles at one block of rows."""
-    outputs, _ = forward(spec.build_network(scales), particles, model, x)
+    outputs, _ = forward(spec.build_network(scales), particles, network_state, x)
     return spec.likelihood.canonical(outputs)

@@ -49,7 +49,7 @@ def class_scales(sizes: tuple[int, ...]) -> Scales:
     """Prior scales for logits: wide enough that a network may be certain of a class."""
     scales = fan_in_scales(sizes)
     ends = jnp.arange(len(sizes) - 1) % max(len(sizes) - 2, 1) == 0
-    return scales._replace(weight=jnp.where(ends, LOGIT_WEIGHT, 2.0).astype(scales.weight.dtype))
+    return scales._replace(weight_variance=jnp.where(ends, LOGIT_WEIGHT, 2.0).astype(scales.weight_variance.dtype))
 
 
 def warm_steps(steps: int) -> int:

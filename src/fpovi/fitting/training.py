@@ -15,7 +15,7 @@ from fpovi._progress import progress_bar
 from fpovi.inference.loop import run
 from fpovi.inference.sharding import fetch, same_everywhere
 from fpovi.persistence import FileError, flatten_tree, read_file, restore_tree, write_file
-from fpovi.types import Batch, Info, Key, PyTree, Recipe, State
+from fpovi.types import Batch, Info, Key, ParametrisedAlgorithm, PyTree, State
 
 CHUNK = 250  # steps between two looks: progress, checkpoints, early stopping
 PATIENCE = 8  # looks without a better validation score
@@ -37,7 +37,7 @@ class Progressed(NamedTuple):
 
 def train(
     key: Key,
-    recipe: Recipe,
+    recipe: ParametrisedAlgorithm,
     state: State,
     data: Batch,
     steps: int,

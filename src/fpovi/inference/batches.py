@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 from numpy.typing import NDArray
 
-from fpovi._fast.threefry import straight
+from fpovi._fast.threefry import unrolled
 from fpovi.types import Batch, Key, Numbers
 
 MOST_PLACES = 16  # binary, of a row's number: 15 are left for its rank, and one for padding
@@ -125,7 +125,7 @@ def epoch_order(
     What is left of the last of them, and all after it, is filled with the first rows of the order again; :func:`take`
     gives those weight 0.
     """
-    order = _shuffled(jax.random.fold_in(straight(key), epoch), real)
+    order = _shuffled(jax.random.fold_in(unrolled(key), epoch), real)
     batches = -(-real.shape[0] // batch_size)
     place = jnp.arange(batches * batch_size) % jnp.maximum(jnp.sum(real), 1)
     return order[place].reshape(batches, batch_size)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from fpovi._fast.threefry import straight
+from fpovi._fast.threefry import unrolled
 from fpovi.flows import svgd
 from fpovi.inference.particles import forward as forward_here
 from fpovi.inference.score import in_rows, likelihood_score, prior_points, prior_score, score_everywhere
@@ -48,8 +48,8 @@ from fpovi.types import (
     Network,
     PyTree,
     Schedule,
-    Seen,
     State,
+    StepContext,
 )
 
 Outputs = Callable[[Key, Batch], Int[Array, " c"]]
@@ -86,7 +86,7 @@ def function_space(
         measurement: adds points to the labelled ones, where functions are compared too; ``halo(20)`` by default, which
             expects standardised inputs.
         optimiser: any optax transformation; Adam with rate 4e-3 by default. One that takes extra arguments is told what
-            the step has seen, ``seen=`` a :class:`~fpovi.types.Seen`.
+            happened in the step, ``context=`` a :class:`~fpovi.types.StepContext`.
         noise_optimiser: moves the likelihood's parameters by MAP, after the functions and at the values this step
             has computed; Adam with rate 4e-3 by default.
         prior_size: how many of the measurement points feel the prior in a step, half labelled and half extra, at
@@ -111,21 +111,27 @@ def function_space(
 
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
         key_particles, key_prior = jax.random.split(key)
-        particles, params, model = begin(key_particles, network, likelihood, n, particles)
+        particles, params, network_state = begin(key_particles, network, likelihood, n, particles)
         carry = prior.init(key_prior, particles)
         return State(
-            first_step(), particles, params, model, carry, optimiser.init(particles), noise_optimiser.init(params)
+            first_step(),
+            particles,
+            params,
+            network_state,
+            carry,
+            optimiser.init(particles),
+            noise_optimiser.init(params),
         )
 
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
-        key_x, key_points, key_prior, key_outputs = jax.random.split(straight(key), 4)
+        key_x, key_points, key_prior, key_outputs = jax.random.split(unrolled(key), 4)
         x = measurement(key_x, batch.x)
 
         def values(particles: PyTree) -> tuple[Array, PyTree]:
-            outputs, model = forward(network, particles, state.model, x, train=True)
-            return likelihood.canonical(outputs), model
+            outputs, network_state = forward(network, particles, state.network_state, x, train=True)
+            return likelihood.canonical(outputs), network_state
 
-        f, pullback, model = jax.vjp(values, state.particles, has_aux=True)
+        f, pullback, network_state = jax.vjp(values, state.particles, has_aux=True)
         log_lik, noise_score, from_data = likelihood_score(likelihood, state.params, f, batch)
         chosen = prior_points(key_points, batch.weight, x.shape[0], prior_size)
         columns = () if outputs is None else (outputs(key_outputs, batch),)
@@ -142,10 +148,11 @@ def function_space(
         (ascent,) = pullback(velocity.reshape(f.shape))
 
         noise_ascent = noise_direction(likelihood, noise_score, state.params)
-        seen = Seen(jax.random.fold_in(key, 4), batch, state.params, state.model)  # the next after the four keys above
-        particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles, seen=seen)
+        # the next key after the four above
+        context = StepContext(jax.random.fold_in(key, 4), batch, state.params, state.network_state)
+        particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles, context=context)
         params, noise_state = ascend(noise_optimiser, noise_ascent, state.noise_optimiser, state.params)
-        after = State(state.step, particles, params, model, carry, optimiser_state, noise_state)
+        after = State(state.step, particles, params, network_state, carry, optimiser_state, noise_state)
         after, finite = finish(after, log_lik)
         noise = over_particles(likelihood.noise, state.params, f.shape[0])
         return after, summary(log_lik, from_data, from_prior, push, velocity, fixed, at_points, noise, finite)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from fpovi.inference.particles import ravel
 from fpovi.inference.step import at_step, check_knobs, first_step
-from fpovi.types import Key, Likelihood, Network, PyTree, Scalar, Schedule, Seen
+from fpovi.types import Key, Likelihood, Network, PyTree, Scalar, Schedule, StepContext
 
 DRAWS = 32  # of a target, where f is a single number
 AT_FIRST = 5  # so many intervals at the start have a curvature in every step
@@ -83,44 +83,49 @@ def gauss_newton(
         nothing = jnp.zeros((*rows.shape, rows.shape[1]), rows.dtype)
         return Curvature(nothing, nothing, jnp.zeros((), rows.dtype), first_step())
 
-    def refreshed(state: Curvature, particles: PyTree, roots: Array, seen: Seen) -> Curvature:
+    def refreshed(state: Curvature, particles: PyTree, roots: Array, context: StepContext) -> Curvature:
         rows, unravel = ravel(particles)
         filled = memory * state.filled + (1 - memory)
 
         def one(particle: tuple[Any, ...]) -> tuple[Array, Array]:
-            row, root, before, model = particle
-            gradients = row_gradients(partial(value, model=model), unravel(row), seen.batch.x, root)
+            row, root, before, network_state = particle
+            gradients = row_gradients(partial(value, network_state=network_state), unravel(row), context.batch.x, root)
             average = memory * before + (1 - memory) * (gradients.T @ gradients)
             return average, damped_factor(average / filled, precision(network, unravel, row), damping)
 
-        average, factor = jax.lax.map(one, (rows, roots, state.average, seen.model))
+        average, factor = jax.lax.map(one, (rows, roots, state.average, context.network_state))
         return state._replace(average=average, factor=factor, filled=filled)
 
-    def value(theta: PyTree, x: Array, model: PyTree) -> Float[Array, "B k"]:
-        return likelihood.canonical(network.apply(theta, model, x, False)[0])
+    def value(theta: PyTree, x: Array, network_state: PyTree) -> Float[Array, "B k"]:
+        return likelihood.canonical(network.apply(theta, network_state, x, False)[0])
 
     def update(
-        updates: PyTree, state: Curvature, particles: PyTree | None = None, *, seen: Seen | None = None, **rest: Any
+        updates: PyTree,
+        state: Curvature,
+        particles: PyTree | None = None,
+        *,
+        context: StepContext | None = None,
+        **rest: Any,
     ) -> tuple[PyTree, Curvature]:
-        if seen is None or particles is None:
-            raise ValueError("gauss_newton is an optimiser for function_space, which tells it what a step has seen")
-        if jax.tree.leaves(seen.model):
+        if context is None or particles is None:
+            raise ValueError("gauss_newton is an optimiser for function_space, which tells it of each step")
+        if jax.tree.leaves(context.network_state):
             raise ValueError(
                 "gauss_newton is for networks without a state: give those with BatchNorm another optimiser"
             )
-        all_values = jax.vmap(lambda theta, model: value(theta, seen.batch.x, model))
-        f, change = jax.linearize(lambda particles: all_values(particles, seen.model), particles)
-        roots = others = roots_of_fisher(likelihood, seen, seen.key, f)
+        all_values = jax.vmap(lambda theta, network_state: value(theta, context.batch.x, network_state))
+        f, change = jax.linearize(lambda particles: all_values(particles, context.network_state), particles)
+        roots = others = roots_of_fisher(likelihood, context, context.key, f)
         if f.shape[2] > 1:  # what one draw does not see, the factor of it does not damp
-            others = roots_of_fisher(likelihood, seen, jax.random.fold_in(seen.key, 1), f)
+            others = roots_of_fisher(likelihood, context, jax.random.fold_in(context.key, 1), f)
         fresh = (state.step % every == 0) | (state.step < AT_FIRST * every)
-        state = jax.lax.cond(fresh, refreshed, lambda state, *rest: state, state, particles, roots, seen)
+        state = jax.lax.cond(fresh, refreshed, lambda state, *rest: state, state, particles, roots, context)
 
         directions, unravel = ravel(updates)
         whole = jax.vmap(lambda factor, direction: cho_solve((factor, True), direction))(state.factor, directions)
         steps = -at_step(state.step, rate, whole.dtype) * whole  # downhill, as optax wants it
         change_of_f = change(jax.vmap(unravel)(steps))
-        squares = jnp.sum(jnp.sum(others * change_of_f, axis=-1) ** 2, axis=-1) / seen.batch.num_data
+        squares = jnp.sum(jnp.sum(others * change_of_f, axis=-1) ** 2, axis=-1) / context.batch.num_data
         within = jnp.minimum(1, trust / jnp.sqrt(jnp.maximum(squares, jnp.finfo(squares.dtype).tiny)))
         return jax.vmap(unravel)(steps * within[:, None]), state._replace(step=state.step + 1)
 
@@ -148,12 +153,14 @@ def row_gradients(
     return jax.vmap(gradient)(x, roots)
 
 
-def roots_of_fisher(likelihood: Likelihood, seen: Seen, key: Key, f: Float[Array, "n B k"]) -> Float[Array, "n B k"]:
+def roots_of_fisher(
+    likelihood: Likelihood, context: StepContext, key: Key, f: Float[Array, "n B k"]
+) -> Float[Array, "n B k"]:
     """For every row a vector v with E[v vᵀ] its Fisher information in f, times the row's share of the data.
 
     It is the score of a drawn target; where f is a single number, the root mean square of many such scores.
     """
-    batch = seen.batch
+    batch = context.batch
     share = batch.weight * batch.num_data / jnp.maximum(jnp.sum(batch.weight), jnp.finfo(f.dtype).tiny)
 
     def score(key: Key, params: PyTree, f: Array) -> Array:
@@ -162,9 +169,9 @@ def roots_of_fisher(likelihood: Likelihood, seen: Seen, key: Key, f: Float[Array
 
     scores = jax.vmap(score, axis_size=f.shape[0])
     if f.shape[2] > 1:
-        return scores(jax.random.split(key, f.shape[0]), seen.params, f)
+        return scores(jax.random.split(key, f.shape[0]), context.params, f)
     keys = jax.random.split(key, (DRAWS, f.shape[0]))
-    return jnp.sqrt(jnp.mean(jax.lax.map(lambda keys: scores(keys, seen.params, f) ** 2, keys), axis=0))
+    return jnp.sqrt(jnp.mean(jax.lax.map(lambda keys: scores(keys, context.params, f) ** 2, keys), axis=0))
 
 
 def precision(network: Network, unravel: Callable[[Array], PyTree], row: Float[Array, " p"]) -> Float[Array, " p"]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from fpovi.inference.batches import check_batch_size, epoch_order, fill, is_real, take
-from fpovi.types import Algorithm, Batch, DivergedError, Info, Key, PyTree, Recipe, State
+from fpovi.types import Algorithm, Batch, DivergedError, Info, Key, ParametrisedAlgorithm, PyTree, State
 
 DEFAULT_CHUNK = 1000
 
@@ -26,7 +26,7 @@ class Run(NamedTuple):
 
 def run(
     key: Key,
-    algorithm: Algorithm | Recipe,
+    algorithm: Algorithm | ParametrisedAlgorithm,
     state: State,
     data: Batch,
     num_steps: int,
@@ -44,7 +44,7 @@ def run(
     Args:
         key: the same key gives the same result.
         algorithm, state: what to repeat, and ``algorithm.init(key, n)`` or the state of an earlier run. A
-            :class:`~fpovi.types.Recipe` is compiled once for all its numbers.
+            :class:`~fpovi.types.ParametrisedAlgorithm` is compiled once for all its numbers.
         data: all rows, from :func:`~fpovi.make_batch`; those of weight 0 are padding and never looked at.
         num_steps: how many steps to take.
         batch_size: rows per step, reshuffled every epoch; all of them by default.
@@ -57,7 +57,9 @@ def run(
     if num_steps < 1 or chunk_size < 1:
         raise ValueError(f"num_steps={num_steps} and chunk_size={chunk_size} must be at least 1")
     size = check_batch_size(data.x.shape[0] if batch_size is None else batch_size, data.x.shape[0])
-    recipe = algorithm if isinstance(algorithm, Recipe) else Recipe(_Always(algorithm), ())
+    recipe = (
+        algorithm if isinstance(algorithm, ParametrisedAlgorithm) else ParametrisedAlgorithm(_Always(algorithm), ())
+    )
     recipe.algorithm.check(state, data)
     histories, first = [], int(state.step)
     end = first + num_steps

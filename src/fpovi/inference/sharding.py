@@ -33,7 +33,7 @@ from fpovi.inference.particles import forward, num_particles
 from fpovi.types import Algorithm, Batch, Forward, Info, Key, Network, PyTree, State
 
 PARTICLES, DATA = "particles", "data"
-SPLIT = ("particles", "model", "optimiser")  # of a state; the rest is small, and the same everywhere
+SPLIT = ("particles", "network_state", "optimiser")  # of a state; the rest is small, and the same everywhere
 
 
 def make_mesh(particles: int | None = None, data: int = 1, devices: Sequence[Any] | None = None) -> Mesh:

@@ -24,13 +24,13 @@ def begin(
     key: Key, network: Network, likelihood: Likelihood, n: int, particles: PyTree | None
 ) -> tuple[PyTree, PyTree, PyTree]:
     """Particles (drawn, or those given), likelihood parameters and network states, all with a leading axis n."""
-    drawn, model = init_particles(key, network, n)
+    drawn, network_state = init_particles(key, network, n)
     if particles is not None and num_particles(particles) != n:
         raise ValueError(f"particles has {num_particles(particles)} members, but n={n}")
     if particles is not None and jax.tree.map(jnp.shape, particles) != jax.tree.map(jnp.shape, drawn):
         raise ValueError("particles are not those of this network: their arrays have other names or shapes")
     params = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), likelihood.init())
-    return drawn if particles is None else particles, params, model
+    return drawn if particles is None else particles, params, network_state
 
 
 def check_knobs(**knobs: Schedule) -> None:
@@ -44,7 +44,7 @@ def check_knobs(**knobs: Schedule) -> None:
 
 def check_targets(network: Network, likelihood: Likelihood, state: State, data: Batch) -> None:
     """Raise a ``ValueError`` unless the targets are of the kind and number that the network's outputs predict."""
-    outputs, _ = jax.eval_shape(partial(forward, network), state.particles, state.model, data.x)
+    outputs, _ = jax.eval_shape(partial(forward, network), state.particles, state.network_state, data.x)
     targets, k = data.y.shape[1], outputs.shape[-1]
     if targets != likelihood.targets(k):
         raise ValueError(
@@ -114,7 +114,7 @@ def ascend(
 
 def finish(after: State, log_lik: Scalar) -> tuple[State, Bool[Array, ""]]:
     """``after`` as one step further, and whether all it holds for the next one is finite."""
-    finite = all_finite((after.particles, after.params, after.model, after.prior, log_lik))
+    finite = all_finite((after.particles, after.params, after.network_state, after.prior, log_lik))
     return after._replace(step=after.step + 1), finite
 
 

@@ -66,7 +66,7 @@ def posterior_last_layer(
         key_hidden, key_last = jax.random.split(key)
         theta = network.sample_prior(key_hidden)
         phi = activations(theta, (), x, True)[0][:, -(width + outputs) : -outputs]
-        last = jnp.sqrt(scales.weight[-1] / width), jnp.sqrt(scales.bias[-1])
+        last = jnp.sqrt(scales.weight_variance[-1] / width), jnp.sqrt(scales.bias_variance[-1])
         design = jnp.concatenate([phi * last[0], jnp.full((x.shape[0], 1), last[1], phi.dtype)], axis=1)
         z = _draw(refits, design, y, weight, least, jax.random.normal(key_last, (width + 1, outputs), phi.dtype))
         # a Gaussian prior's gradient at 1 is −1/σ²

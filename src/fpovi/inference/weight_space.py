@@ -81,16 +81,16 @@ def weight_space(
     check_knobs(temperature=temperature, repulsion=repulsion)
 
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
-        particles, params, model = begin(key, network, likelihood, n, particles)
-        return State(first_step(), particles, params, model, (), optimiser.init((particles, params)), ())
+        particles, params, network_state = begin(key, network, likelihood, n, particles)
+        return State(first_step(), particles, params, network_state, (), optimiser.init((particles, params)), ())
 
     def log_likelihood(
         particles: tuple[PyTree, PyTree], state: State, batch: Batch
     ) -> tuple[Array, tuple[Array, PyTree]]:
         theta, params = particles
-        outputs, model = forward(network, theta, state.model, batch.x, train=True)
+        outputs, network_state = forward(network, theta, state.network_state, batch.x, train=True)
         total, mean = weighted_log_likelihood(likelihood, params, likelihood.canonical(outputs), batch)
-        return total, (mean, model)
+        return total, (mean, network_state)
 
     def log_prior(particles: tuple[PyTree, PyTree]) -> Array:
         theta, params = particles
@@ -102,13 +102,13 @@ def weight_space(
         if not isinstance(kernel, RepresentationKernel):
             return kernel
         x, say = measurement(key, batch.x), kernel.forward(network, likelihood.canonical)
-        one = lambda row, model: say(unravel(row)[0], model, x, True)[0].ravel()  # noqa: E731
-        return kernel.on(lambda rows: jax.vmap(one)(rows, state.model))
+        one = lambda row, network_state: say(unravel(row)[0], network_state, x, True)[0].ravel()  # noqa: E731
+        return kernel.on(lambda rows: jax.vmap(one)(rows, state.network_state))
 
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
         together = (state.particles, state.params)
         rows, unravel = ravel(together)
-        (_, (log_lik, model)), likelihood_score = jax.value_and_grad(log_likelihood, has_aux=True)(
+        (_, (log_lik, network_state)), likelihood_score = jax.value_and_grad(log_likelihood, has_aux=True)(
             together, state, batch
         )
         likelihood_score, _ = ravel(likelihood_score)
@@ -122,7 +122,7 @@ def weight_space(
             noise_ascent = jax.tree.map(shared_direction, noise_ascent)
 
         (particles, params), optimiser_state = ascend(optimiser, (ascent, noise_ascent), state.optimiser, together)
-        after, finite = finish(State(state.step, particles, params, model, (), optimiser_state, ()), log_lik)
+        after, finite = finish(State(state.step, particles, params, network_state, (), optimiser_state, ()), log_lik)
         noise = over_particles(likelihood.noise, state.params, rows.shape[0])
         return after, summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, rows, noise, finite)
 

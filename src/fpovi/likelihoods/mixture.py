@@ -32,7 +32,7 @@ def mixture(components: int = 3, floor: float = 1e-3) -> Likelihood:
         logits, means, raw = f.T.reshape(3, components, f.shape[1] // (3 * components), f.shape[0])
         return jax.nn.log_softmax(logits, axis=0), means, floor + jax.nn.softplus(raw)
 
-    def normals(params: PyTree, f: Float[Array, "B k"]) -> tuple[Array, Array, Array]:
+    def normal_components(params: PyTree, f: Float[Array, "B k"]) -> tuple[Array, Array, Array]:
         log_weights, means, scales = (jnp.swapaxes(part, 1, 2) for part in parts(f))
         return jnp.exp(log_weights), means, scales
 
@@ -71,5 +71,5 @@ def mixture(components: int = 3, floor: float = 1e-3) -> Likelihood:
         noise=lambda params: jnp.zeros(()),
         width=lambda m: 3 * components * m,
         targets=lambda k: k // (3 * components),
-        normals=normals,
+        normal_components=normal_components,
     )

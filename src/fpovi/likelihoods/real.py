@@ -63,7 +63,7 @@ def gaussian(
     noise = Noise(noise_scale, start, floor)
     one = lambda params, f: (jnp.ones_like(f), f, jnp.full_like(f, noise.scale(params)))  # noqa: E731
     return _location_scale(noise, stats.norm.logpdf, stats.norm.cdf, jax.random.normal, 1.0, shared)._replace(
-        normals=lambda params, f: _only(*one(params, f))
+        normal_components=lambda params, f: _only(*one(params, f))
     )
 
 
@@ -118,5 +118,5 @@ def heteroscedastic(floor: float = 1e-3) -> Likelihood:
         noise=lambda params: jnp.zeros(()),
         width=lambda m: 2 * m,
         targets=lambda k: k // 2,
-        normals=lambda params, f: _only(jnp.ones_like(split(f)[0]), *split(f)),
+        normal_components=lambda params, f: _only(jnp.ones_like(split(f)[0]), *split(f)),
     )

@@ -22,10 +22,10 @@ from fpovi.types import Architecture, Key, Network, Scales
 ShapeStd = Callable[[tuple[int, ...]], float]
 
 
-def fan_in_scales(sizes: Sequence[int], weight: float = 1.0, bias: float = 1.0) -> Scales:
-    """W ~ N(0, weight/n_in), b ~ N(0, bias) in every layer: the scales under which widths do not matter."""
+def fan_in_scales(sizes: Sequence[int], weight_variance: float = 1.0, bias_variance: float = 1.0) -> Scales:
+    """Return scales under which widths do not matter: W ~ N(0, weight_variance/n_in), b ~ N(0, bias_variance)."""
     layers = jnp.ones(len(sizes) - 1)
-    return Scales(jnp.ones(sizes[0]), weight * layers, bias * layers, jnp.asarray(0.5))
+    return Scales(jnp.ones(sizes[0]), weight_variance * layers, bias_variance * layers, jnp.asarray(0.5))
 
 
 def num_weights(sizes: tuple[int, ...]) -> int:
@@ -85,7 +85,10 @@ def mlp(
         raise ValueError(f"sizes={sizes} must name inputs, any hidden layers and outputs, each at least 1")
     scales = fan_in_scales(sizes) if scales is None else scales
     _check_scales(scales, sizes)
-    deviation = jnp.sqrt(scales.weight / jnp.asarray(sizes[:-1], scales.weight.dtype)), jnp.sqrt(scales.bias)
+    deviation = (
+        jnp.sqrt(scales.weight_variance / jnp.asarray(sizes[:-1], scales.weight_variance.dtype)),
+        jnp.sqrt(scales.bias_variance),
+    )
     ones = jax.tree.map(jnp.ones_like, deviation)
     prior_std, forward_scale = (ones, deviation) if unit_weights else (deviation, ones)
     architecture = Architecture(sizes, activation, scales)
@@ -141,8 +144,8 @@ def _sum(terms: Iterable[Array]) -> Array:
 def _check_scales(scales: Scales, sizes: tuple[int, ...]) -> None:
     for name, value, length in (
         ("input", scales.input, sizes[0]),
-        ("weight", scales.weight, len(sizes) - 1),
-        ("bias", scales.bias, len(sizes) - 1),
+        ("weight_variance", scales.weight_variance, len(sizes) - 1),
+        ("bias_variance", scales.bias_variance, len(sizes) - 1),
     ):
         if value.shape != (length,):
             raise ValueError(f"scales.{name} has shape {value.shape}, but sizes={sizes} needs ({length},)")

@@ -40,10 +40,10 @@ def _layer_by_layer(
 ) -> Float[Array, "draws B k"]:
     """The same distribution, from the numbers that are fewest; points run along the last axis."""
     below, scales = architecture.inputs(x)[None], architecture.scales  # one for all draws, until the first layer
-    keys, points, dtype = jax.random.split(key, len(scales.weight)), x.shape[0], below.dtype
+    keys, points, dtype = jax.random.split(key, len(scales.weight_variance)), x.shape[0], below.dtype
     for layer, (n_in, n_out) in enumerate(pairwise(architecture.sizes)):
         below = architecture.activation(below) if layer else below
-        weight, bias = scales.weight[layer].astype(dtype) / n_in, scales.bias[layer].astype(dtype)
+        weight, bias = scales.weight_variance[layer].astype(dtype) / n_in, scales.bias_variance[layer].astype(dtype)
         if values_are_fewer(points, n_in, n_out):
             root = _root(weight * jnp.matmul(below.mT, below, precision="highest") + bias)
             below = _times(normals(keys[layer], (size, n_out, points), dtype), root.mT)

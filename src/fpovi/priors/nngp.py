@@ -42,7 +42,9 @@ def nngp_covariance(architecture: Architecture) -> Covariance:
     expectation = EXPECTATIONS.get(phi, partial(hermite_expectation, phi))
 
     def covariance(a: Float[Array, "A d_x"], b: Float[Array, "B d_x"]) -> Float[Array, "A B"]:
-        input_scale, weight, bias = (jnp.asarray(s, a.dtype) for s in (scales.input, scales.weight, scales.bias))
+        input_scale, weight, bias = (
+            jnp.asarray(s, a.dtype) for s in (scales.input, scales.weight_variance, scales.bias_variance)
+        )
         a, b = a * input_scale, b * input_scale
         first = lambda inner: bias[0] + weight[0] / sizes[0] * inner  # noqa: E731
         uu, uv, vv = first(jnp.sum(a**2, axis=1)), first(a @ b.T), first(jnp.sum(b**2, axis=1))

@@ -91,7 +91,7 @@ def _pull(
     assert network.activations is not None
     activations = network.activations
     scales, (width, k) = network.architecture.scales, network.architecture.sizes[-2:]
-    w, b = (scales.weight[-1] / width).astype(f.dtype), scales.bias[-1].astype(f.dtype)
+    w, b = (scales.weight_variance[-1] / width).astype(f.dtype), scales.bias_variance[-1].astype(f.dtype)
 
     def features(auxiliary: PyTree) -> Float[Array, "B h"]:
         theta = jax.tree.map(jnp.multiply, auxiliary, _deviation(network, auxiliary))

@@ -107,7 +107,7 @@ def evidence(
         found = _scales(jnp.asarray(best), layers, own * _feature_spread(len(seen), rows.shape[1]))
         found = jax.tree.map(np.asarray, found)
     last = np.where(np.arange(layers) == layers - 1, y_unit**2, 1.0)
-    found = Scales(found.input / x_unit, found.weight * last, found.bias * last, found.noise * y_unit)
+    found = Scales(found.input / x_unit, found.weight_variance * last, found.bias_variance * last, found.noise * y_unit)
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), found)
 
 
@@ -185,11 +185,11 @@ def _scales(point: Float[Array, " p"], layers: int, feature_spread: Array) -> Sc
     weight, bias = grow(LAYER_SPREAD * point[-2 * layers - 1 : -1].reshape(2, layers)) ** 2
     scales = Scales(
         input=grow(COMMON_SPREAD * point[0] + feature_spread * point[1 : -2 * layers - 1]),
-        weight=weight.at[0].set(1.0),
-        bias=bias,
+        weight_variance=weight.at[0].set(1.0),
+        bias_variance=bias,
         noise=TYPICAL_NOISE * grow(NOISE_SPREAD * point[-1]),
     )
-    return scales._replace(bias=bias.at[0].set(jnp.mean(scales.input**2))) if layers > 1 else scales
+    return scales._replace(bias_variance=bias.at[0].set(jnp.mean(scales.input**2))) if layers > 1 else scales
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -73,7 +73,7 @@ def _judged(
             f"trial {fold + 1} of {folds}",
         )
         state = train(key, warm_recipe(spec, dials, mesh), state, data, steps, label=label, **options).state
-        f = outputs_of(spec, free, state.particles, state.model, padded(held).x)
+        f = outputs_of(spec, free, state.particles, state.network_state, padded(held).x)
         log_density += _log_density(np.asarray(f)[:, :number], held[1], held[2])
     return _best_noise(log_density, float(scales.noise))
 

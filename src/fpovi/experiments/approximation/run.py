@@ -151,7 +151,9 @@ def network_version(
         kernel=sampled_kernel(FACTOR, n) if kernel is None else kernel,
         optimiser=_adam(rate, steps),
     )
-    at_test = jax.jit(lambda state: forward(network, state.particles, state.model, jnp.asarray(X_TEST))[0][..., 0])
+    at_test = jax.jit(
+        lambda state: forward(network, state.particles, state.network_state, jnp.asarray(X_TEST))[0][..., 0]
+    )
     return Version(algorithm if batch_size is None else seeing(batch_size, algorithm), at_test)
 
 

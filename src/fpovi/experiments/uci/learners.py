@@ -46,7 +46,18 @@ from fpovi.kernels import KERNELS, rbf
 from fpovi.likelihoods import gaussian
 from fpovi.networks import fan_out_scales, mlp
 from fpovi.priors import moment_matched
-from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Measurement, Network, Recipe, Scalar, State
+from fpovi.types import (
+    Algorithm,
+    Batch,
+    Info,
+    Key,
+    Likelihood,
+    Measurement,
+    Network,
+    ParametrisedAlgorithm,
+    Scalar,
+    State,
+)
 
 PARTICLES, RATE = 20, 4e-3
 EXTRA, PRIOR_DRAWS, PRIOR_POINTS, FLOOR = 100, 40, 4, 1e-3
@@ -140,7 +151,7 @@ def by_functions(flow: str, around: Surroundings | None = None) -> Learn:
 
     def learn(key: Key, network: Network, data: Batch, plan: Plan, look: Look) -> State:
         where = surroundings(data.x) if around is None else around
-        return _take_steps(key, Recipe(in_functions(network, LIKELIHOOD, flow), where), data, plan, look)
+        return _take_steps(key, ParametrisedAlgorithm(in_functions(network, LIKELIHOOD, flow), where), data, plan, look)
 
     return learn
 
@@ -149,7 +160,7 @@ def by_weights(flow: str, kernel: str = "rbf") -> Learn:
     """In weight space."""
 
     def learn(key: Key, network: Network, data: Batch, plan: Plan, look: Look) -> State:
-        recipe = Recipe(in_weights(network, LIKELIHOOD, flow, kernel), surroundings(data.x))
+        recipe = ParametrisedAlgorithm(in_weights(network, LIKELIHOOD, flow, kernel), surroundings(data.x))
         return _take_steps(key, recipe, data, plan, look)
 
     return learn
@@ -165,7 +176,7 @@ def by_baseline(name: str) -> Learn:
     return learn
 
 
-def _take_steps(key: Key, recipe: Recipe, data: Batch, plan: Plan, look: Look) -> State:
+def _take_steps(key: Key, recipe: ParametrisedAlgorithm, data: Batch, plan: Plan, look: Look) -> State:
     key_start, key_run = jax.random.split(key)
     return run(
         key_run, recipe, recipe.algorithm.init(key_start, PARTICLES), data, plan.steps,

@@ -30,7 +30,7 @@ from fpovi.likelihoods import gaussian, mixture, student_t
 from fpovi.networks import fan_out_scales, mlp
 from fpovi.predictive import Predictive, predict
 from fpovi.priors import nngp
-from fpovi.types import Algorithm, Flow, Likelihood, Network, Recipe, Scalar
+from fpovi.types import Algorithm, Flow, Likelihood, Network, ParametrisedAlgorithm, Scalar
 
 CONSTANT, REST = 0.7, 0.02  # the share of steps before the rate falls, and what is left of it in the end
 LEAST_FLOOR = 1e-3
@@ -113,7 +113,7 @@ def learn(way: str, inputs: str, seed: int, hidden: tuple[int, ...], split: Spli
     key_start, key_run = jax.random.split(jax.random.key(seed))
     numbers = (float(plan.steps), chosen.pace.rate, chosen.pace.noise_rate)
     dials = Dials(paper.surroundings(scaled.train.x), *map(jnp.asarray, numbers))
-    recipe = Recipe(_recipe(network, likelihood, chosen.flow, chosen.pace.optimiser), dials)
+    recipe = ParametrisedAlgorithm(_recipe(network, likelihood, chosen.flow, chosen.pace.optimiser), dials)
     start = recipe.algorithm.init(key_start, paper.PARTICLES)
     options: dict[str, Any] = {"batch_size": plan.batch_size, "chunk_size": plan.between}
     state = run(key_run, recipe, start, scaled.train, plan.steps, **options).state
