@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._fast.median import median
-from fpovi.types import Network, PyTree
+from fpovi.types import KernelModule, Network, PyTree
 
 Lengthscale = float | Array | Callable[[Array], Array]
 Canonical = Callable[[Array], Array]
@@ -45,14 +45,14 @@ def median_lengthscale(f: Float[Array, "n d"], factor: float = 1.0, floor: float
     return jnp.sqrt(jnp.maximum(factor**2 * squared, floor))
 
 
-class StationaryKernel(eqx.Module):
+class StationaryKernel(KernelModule):
     """A kernel of ‖a − b‖/ℓ with the profile ``profile(r²)``."""
 
     lengthscale: Lengthscale
     profile: Callable[[Array], Array] = eqx.field(static=True)
 
     def at(self, f: Float[Array, "n d"]) -> "StationaryKernel":
-        """This kernel with the lengthscale that suits the particles ``f``, held fixed."""
+        """Return this kernel with the lengthscale that suits the particles ``f``, held fixed."""
         if not callable(self.lengthscale):
             return self
         return StationaryKernel(jax.lax.stop_gradient(self.lengthscale(f)), self.profile)
@@ -61,8 +61,12 @@ class StationaryKernel(eqx.Module):
         lengthscale = jnp.asarray(self.at(b).lengthscale, a.dtype)
         return self.profile(squared_distances(a, b) / lengthscale**2)
 
+    def settled_lengthscale(self) -> Array | float:
+        """Return ℓ where it is settled."""
+        return jnp.nan if callable(self.lengthscale) else self.lengthscale
+
     def repulsion(self, a: Float[Array, "n d"], weight: Float[Array, " n"]) -> Float[Array, "n d"]:
-        """Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ, which for a stationary kernel is −∂/∂aᵢ Σⱼ wⱼ K(aᵢ, aⱼ)."""
+        """Return Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ, which for a stationary kernel is −∂/∂aᵢ Σⱼ wⱼ K(aᵢ, aⱼ)."""
         fixed = self.at(a)
         return -jax.grad(lambda moved: jnp.sum(fixed(moved, a) @ weight))(a)
 
@@ -113,18 +117,19 @@ class RepresentationKernel(eqx.Module):
         return BoundKernel(self.base, represent)
 
 
-class BoundKernel(eqx.Module):
+class BoundKernel(KernelModule):
     """A :class:`RepresentationKernel` at fixed inputs: an ordinary ``kernel(a, b)`` on ravelled weights."""
 
     base: StationaryKernel
     represent: Callable[[Array], Array] = eqx.field(static=True)
 
     def at(self, theta: Float[Array, "n p"]) -> "BoundKernel":
+        """Return this kernel with the lengthscale that suits the representations of all particles."""
         return BoundKernel(self.base.at(self.represent(theta)), self.represent)
 
-    @property
-    def lengthscale(self) -> Lengthscale:
-        return self.base.lengthscale
+    def settled_lengthscale(self) -> Array | float:
+        """Return the lengthscale between representations."""
+        return self.base.settled_lengthscale()
 
     def __call__(self, a: Float[Array, "n p"], b: Float[Array, "m p"]) -> Float[Array, "n m"]:
         return self.base(self.represent(a), self.represent(b))
@@ -165,4 +170,9 @@ def activation(base: StationaryKernel | None = None) -> RepresentationKernel:
     return RepresentationKernel(rbf() if base is None else base, forward)
 
 
-KERNELS = {"rbf": rbf, "imq": imq, "function_value": function_value, "activation": activation}
+KERNELS: dict[str, Callable[..., StationaryKernel | RepresentationKernel]] = {
+    "rbf": rbf,
+    "imq": imq,
+    "function_value": function_value,
+    "activation": activation,
+}

@@ -27,7 +27,7 @@ def train_only() -> Measurement:
     return lambda key, x: x
 
 
-def kde(size: int, bandwidth: Numbers, centres: Numbers | None = None) -> Measurement:
+def kde(size: int = 20, bandwidth: Numbers = 1.0, centres: Numbers | None = None) -> Measurement:
     """``size`` draws from a Gaussian kernel density estimate: a random centre plus ``bandwidth``·N(0, 1).
 
     Centres are the rows of ``centres (N, *d_x)``, by default the labelled inputs of the step; ``bandwidth`` is one
@@ -37,7 +37,7 @@ def kde(size: int, bandwidth: Numbers, centres: Numbers | None = None) -> Measur
     return _around(size, "bandwidth", bandwidth, centres, lambda key, dtype: jnp.ones((size,), dtype))
 
 
-def halo(size: int, reach: float = 2.0, scale: Numbers = 1.0, centres: Numbers | None = None) -> Measurement:
+def halo(size: int = 20, reach: float = 2.0, scale: Numbers = 1.0, centres: Numbers | None = None) -> Measurement:
     """``size`` points from near the data to well past it: the choice that need not know where one will ask.
 
     A random centre plus u·``reach``·``scale``·N(0, 1), with its own u uniform on (0, 1) for every point. The random
@@ -86,7 +86,7 @@ def uniform_box(size: int, low: Numbers, high: Numbers) -> Measurement:
     return _beside_batch(draw)
 
 
-def mixup(size: int, centres: Numbers | None = None) -> Measurement:
+def mixup(size: int = 20, centres: Numbers | None = None) -> Measurement:
     """``size`` random points on segments between two rows of ``centres`` (by default the step's labelled inputs)."""
     _check_size(size)
     rows = None if centres is None else _rows("centres", centres)
@@ -145,7 +145,7 @@ def _rows(name: str, array: Numbers) -> Array:
     return jnp.asarray(rows)
 
 
-MEASUREMENTS = {
+MEASUREMENTS: dict[str, Callable[..., Measurement]] = {
     "train_only": train_only,
     "halo": halo,
     "kde": kde,

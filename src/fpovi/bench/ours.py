@@ -14,11 +14,11 @@ from fpovi.bench.settings import Problem, Setting, problem
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
 from fpovi.inference.loop import run
-from fpovi.inference.particles import forward, init_particles
-from fpovi.inference.step import over_particles, weighted_log_likelihood
+from fpovi.inference.particles import forward, init_particles, over_particles
+from fpovi.inference.score import weighted_log_likelihood
 from fpovi.measurement import halo, train_only
-from fpovi.priors import flat, gaussian_process, moment_matched, nngp, ssge, width_aware
-from fpovi.types import Algorithm, Batch, FunctionPrior, PyTree, lookup
+from fpovi.priors import PRIORS
+from fpovi.types import Algorithm, Batch, FunctionPrior, PyTree, lookup, make_part
 
 LEARNING_RATE = 1e-3
 PRIOR_DRAWS = 40  # fresh networks a step, as in the paper's experiments
@@ -38,7 +38,7 @@ def function_algorithm(
     return make(
         parts.network,
         parts.likelihood,
-        _prior(prior, setting, parts),
+        _prior(prior, parts),
         flow=lookup(FLOWS, flow, "flow"),
         measurement=halo(setting.extra) if setting.extra else train_only(),
         optimiser=optimiser(),
@@ -83,18 +83,10 @@ def fits_together(count: int, setting: Setting) -> Run:
     return lambda steps: passes(-(-steps // count))
 
 
-def _prior(name: str, setting: Setting, parts: Problem) -> FunctionPrior:
-    canonical = parts.likelihood.canonical if setting.classes else None
-    network, centred = parts.network, setting.classes
-    makers: dict[str, Callable[[], FunctionPrior]] = {
-        "moment_matched": lambda: moment_matched(network, draws=PRIOR_DRAWS, canonical=canonical),
-        "gaussian_process": lambda: gaussian_process(_squared_exponential, jitter=1e-4, centred=centred),
-        "nngp": lambda: nngp(network, centred=centred),
-        "ssge": lambda: ssge(network, canonical=canonical),
-        "width_aware": lambda: width_aware(network, centred=centred),
-        "flat": flat,
-    }
-    return lookup(makers, name, "prior")()
+def _prior(name: str, parts: Problem) -> FunctionPrior:
+    """Return a prior of :data:`~fpovi.priors.PRIORS` with its defaults."""
+    offered = {"network": parts.network, "likelihood": parts.likelihood, "covariance": _squared_exponential}
+    return make_part(PRIORS, name, "prior", **offered)
 
 
 def _squared_exponential(a: Array, b: Array) -> Array:

@@ -18,7 +18,7 @@ from fpovi.bench.ours import LEARNING_RATE, optimiser
 from fpovi.bench.repeated import Run, UnavailableError, repeated
 from fpovi.bench.settings import Problem, Setting, problem
 from fpovi.inference.particles import init_particles
-from fpovi.inference.step import log_density, weighted_log_likelihood
+from fpovi.inference.score import log_density, weighted_log_likelihood
 from fpovi.types import Batch, PyTree
 
 

@@ -22,11 +22,8 @@ from fpovi.cli.options import (
 )
 from fpovi.cli.show import networks_of, print_facts, soundness_of, task_of
 from fpovi.estimators import BNNClassifier, BNNRegressor
-from fpovi.fitting.description import describe
-from fpovi.fitting.parts import ACTIVATIONS, MEASUREMENT_MAKERS, PRIOR_MAKERS, SPACES
-from fpovi.flows import FLOWS
-from fpovi.kernels import KERNELS
-from fpovi.likelihoods import LIKELIHOODS
+from fpovi.fitting.model_file import describe
+from fpovi.fitting.parts import part_names
 from fpovi.persistence import FileError
 from fpovi.tabular.files import read_table
 from fpovi.tabular.roles import TASKS, Problem, pose
@@ -51,16 +48,16 @@ def fit(
     hidden: Annotated[
         str, typer.Option(help="Units of the hidden layers, with commas between.", rich_help_panel=MODEL_PANEL)
     ] = ",".join(map(str, DEFAULTS["hidden_layer_sizes"])),
-    activation: Annotated[str, one_of(ACTIVATIONS, "Of hidden units", rich_help_panel=MODEL_PANEL)] = DEFAULTS[
-        "activation"
-    ],
+    activation: Annotated[
+        str, one_of(part_names("activation"), "Of hidden units", rich_help_panel=MODEL_PANEL)
+    ] = DEFAULTS["activation"],
     particles: Annotated[
         int, typer.Option(help="How many networks stand for the posterior.", rich_help_panel=MODEL_PANEL)
     ] = DEFAULTS["n_particles"],
     likelihood: Annotated[
         str,
         one_of(
-            [*LIKELIHOODS, "auto"],
+            [*part_names("likelihood"), "auto"],
             "How targets scatter; auto is gaussian, or categorical for classes",
             rich_help_panel=MODEL_PANEL,
         ),
@@ -68,20 +65,24 @@ def fit(
     prior: Annotated[
         str,
         one_of(
-            [*PRIOR_MAKERS, "auto"],
+            part_names("prior"),
             "Over functions; auto is nngp with scales that the evidence picks",
             rich_help_panel=MODEL_PANEL,
         ),
     ] = DEFAULTS["prior"],
-    flow: Annotated[str, one_of(FLOWS, "How the networks move", rich_help_panel=MODEL_PANEL)] = DEFAULTS["flow"],
-    space: Annotated[str, one_of(SPACES, "Where they are compared", rich_help_panel=MODEL_PANEL)] = DEFAULTS["space"],
+    flow: Annotated[str, one_of(part_names("flow"), "How the networks move", rich_help_panel=MODEL_PANEL)] = DEFAULTS[
+        "flow"
+    ],
+    space: Annotated[
+        str, one_of(part_names("space"), "Where they are compared", rich_help_panel=MODEL_PANEL)
+    ] = DEFAULTS["space"],
     kernel: Annotated[
-        str, one_of([*KERNELS, "auto"], "By which they are compared; auto is a wide rbf", rich_help_panel=MODEL_PANEL)
+        str, one_of(part_names("kernel"), "By which they are compared; auto is a wide rbf", rich_help_panel=MODEL_PANEL)
     ] = DEFAULTS["kernel"],
     measurement: Annotated[
         str,
         one_of(
-            MEASUREMENT_MAKERS,
+            part_names("measurement"),
             "Inputs beside the data where functions are compared; auto is halo",
             rich_help_panel=MODEL_PANEL,
         ),

@@ -84,7 +84,7 @@ def _predicted(fitted: Any, stream: Stream, data: Path, level: float, quiet: boo
                 _refuse_taken(frame, columns)
             except ValueError as error:
                 # of several faults, the one that is found first when all rows are looked at together
-                fault = first_fault(chain([frame], chunks), fitted.encoder_, fitted.unknown)
+                fault = first_fault(chain([frame], chunks), fitted.fitted_.encoder, fitted.unknown)
                 raise ValueError(f"{data}: {fault or error}") from error
             bar.advance(len(frame))
             yield frame, columns
@@ -93,7 +93,7 @@ def _predicted(fitted: Any, stream: Stream, data: Path, level: float, quiet: boo
 def _first_rows(fitted: Any, stream: Stream, data: Path, level: float) -> pd.DataFrame:
     """What is predicted of the first rows, if all of them can be predicted."""
     with about(data):
-        if fault := first_fault(stream.chunks(), fitted.encoder_, fitted.unknown):
+        if fault := first_fault(stream.chunks(), fitted.fitted_.encoder, fitted.unknown):
             raise fault
         frame = pd.DataFrame()
         for chunk in stream.chunks():
@@ -106,7 +106,7 @@ def _first_rows(fitted: Any, stream: Stream, data: Path, level: float) -> pd.Dat
 
 
 def _columns(fitted: Any, frame: pd.DataFrame, level: float) -> pd.DataFrame:
-    predictive = fitted.predict_dist(inputs_as_learned(frame, fitted.encoder_.columns))
+    predictive = fitted.predict_dist(inputs_as_learned(frame, fitted.fitted_.encoder.columns))
     columns = prediction_columns(predictive, names_of(fitted), level, getattr(fitted, "classes_", None))
     return columns.set_axis(frame.index)
 
@@ -136,7 +136,7 @@ def ask(fitted: Any, frame: pd.DataFrame, data: Path, unknown: str) -> Predictiv
     """What a model predicts of the rows of the table in the file ``data``, its columns found by name."""
     fitted.set_params(unknown=lookup(POLICIES, unknown, "unknown"))
     with about(data):
-        return fitted.predict_dist(inputs_as_learned(frame, fitted.encoder_.columns))
+        return fitted.predict_dist(inputs_as_learned(frame, fitted.fitted_.encoder.columns))
 
 
 def names_of(fitted: Any) -> list[str]:
@@ -144,7 +144,7 @@ def names_of(fitted: Any) -> list[str]:
     known = getattr(fitted, "target_names_", None)
     if known is not None:
         return list(known)
-    count = 1 if hasattr(fitted, "classes_") else len(fitted.target_.shift)
+    count = 1 if hasattr(fitted, "classes_") else fitted.fitted_.target.count
     return ["y"] if count == 1 else [f"y{i + 1}" for i in range(count)]
 
 

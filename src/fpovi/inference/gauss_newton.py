@@ -14,7 +14,8 @@ from jax.scipy.linalg import cho_solve, cholesky
 from jaxtyping import Array, Float, Int
 
 from fpovi.inference.particles import ravel
-from fpovi.inference.step import at_step, check_knobs, first_step
+from fpovi.inference.score import at_step
+from fpovi.inference.step import check_schedules, first_step
 from fpovi.types import Key, Likelihood, Network, PyTree, Scalar, Schedule, StepContext
 
 DRAWS = 32  # of a target, where f is a single number
@@ -75,7 +76,7 @@ def gauss_newton(
         trust: the most a particle moves in a step. Half its square is, to second order, the KL divergence per row of
             the answers before from those after. Raise it where the noise is small and fixed.
     """
-    check_knobs(rate=rate)
+    check_schedules(rate=rate)
     _check(memory, every, damping, trust)
 
     def init(particles: PyTree) -> Curvature:

@@ -54,6 +54,12 @@ def at_a_time(n: int, activations: int) -> int:
     return n if n * activations <= IN_LAST_CACHE else min(max(IN_OWN_CACHE // activations, 1), n)
 
 
+def over_particles(function: Callable[[PyTree], Array], params: PyTree, n: int) -> Float[Array, " n"]:
+    """Return ``function`` of every particle's params, also where there are none."""
+    size = None if jax.tree.leaves(params) else n
+    return jax.vmap(lambda params: function(params), axis_size=size)(params)
+
+
 def num_particles(particles: PyTree) -> int:
     """How many particles there are."""
     return jax.tree.leaves(particles)[0].shape[0]

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Integer, Shaped
 
 from fpovi.likelihoods.noise import NO_PARAMS
-from fpovi.types import Key, Likelihood, PyTree
+from fpovi.types import Key, Likelihood, PyTree, Support
 
 
 def _discrete(
@@ -20,6 +20,7 @@ def _discrete(
     variance: Callable[[PyTree, Array], Array],
     sample: Callable[[Key, PyTree, Array], Array],
     cdf: Callable[[PyTree, Array, Array], Array],
+    support: Support,
     canonical: Callable[[Array], Array] = lambda outputs: outputs,
 ) -> Likelihood:
     return Likelihood(
@@ -34,7 +35,7 @@ def _discrete(
         noise=lambda params: jnp.zeros(()),
         width=lambda m: m,
         targets=lambda k: k,
-        discrete=True,
+        support=support,
     )
 
 
@@ -74,8 +75,9 @@ def categorical() -> Likelihood:
         variance=lambda params, f: jnp.exp(f) * (1 - jnp.exp(f)),
         sample=lambda key, params, f: jax.random.categorical(key, f)[..., None],
         cdf=cdf,
+        support=Support.CLASSES,
         canonical=jax.nn.log_softmax,
-    )._replace(targets=lambda k: 1, classes=True, check=_check_classes)
+    )._replace(targets=lambda k: 1, check=_check_classes)
 
 
 def bernoulli() -> Likelihood:
@@ -91,7 +93,8 @@ def bernoulli() -> Likelihood:
         variance=lambda params, f: jax.nn.sigmoid(f) * jax.nn.sigmoid(-f),
         sample=lambda key, params, f: jax.random.bernoulli(key, jax.nn.sigmoid(f)).astype(f.dtype),
         cdf=lambda params, f, y: jnp.where(y < 0, 0.0, jnp.where(y < 1, jax.nn.sigmoid(-f), 1.0)),
-    )._replace(binary=True, check=_check_whole(0, 1))
+        support=Support.BINARY,
+    )._replace(check=_check_whole(0, 1))
 
 
 def poisson() -> Likelihood:
@@ -112,4 +115,5 @@ def poisson() -> Likelihood:
         variance=rate,
         sample=lambda key, params, f: jax.random.poisson(key, jnp.exp(f)).astype(f.dtype),
         cdf=cdf,
+        support=Support.COUNTS,
     )._replace(check=_check_whole(0, math.inf))

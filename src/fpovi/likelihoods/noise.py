@@ -41,7 +41,7 @@ class Floored(NamedTuple):
 class Noise:
     """Where σ comes from: a fixed number, or a learned ``rho``, with or without a floor; as a likelihood needs it."""
 
-    def __init__(self, fixed: float | None, start: float, floor: float = 0.0):
+    def __init__(self, fixed: float | None, start: float, floor: float):
         for name, value in (("noise_scale", fixed), ("start", start)):
             if value is not None:
                 check_positive(name, value)

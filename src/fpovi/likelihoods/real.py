@@ -49,18 +49,23 @@ def _location_scale(
 
 
 def gaussian(
-    noise_scale: float | None = None, shared: bool = False, start: float = 0.5, floor: float = 0.0
+    noise_scale: float | None = None, shared: bool = False, start: float = 0.5, floor: float | None = None
 ) -> Likelihood:
     r""":math:`y \sim \mathcal N(f, \sigma^2)`.
 
-    σ is ``noise_scale`` if given, else learned: one per particle, or with ``shared`` one for all of them. It never
-    falls below ``floor``: networks that can interpolate the data would otherwise find no noise at all.
+    Args:
+        noise_scale: σ in the units of the targets the network learns; None learns it, one for every particle.
+        shared: learn one σ for all particles.
+        start: where a learned σ starts.
+        floor: what a learned σ never falls below, as networks that interpolate the data would find no noise at all;
+            1e-3 by default, 0 for none (the paper's).
 
     >>> normal = gaussian(noise_scale=1.0)
     >>> float(normal.log_prob(normal.init(), jnp.zeros((1, 1)), jnp.zeros((1, 1)))[0, 0])  # -log √(2π)
     -0.9189...
     """
-    noise = Noise(noise_scale, start, floor)
+    least = 1e-3 if floor is None and noise_scale is None else floor or 0.0
+    noise = Noise(noise_scale, start, least)
     one = lambda params, f: (jnp.ones_like(f), f, jnp.full_like(f, noise.scale(params)))  # noqa: E731
     return _location_scale(noise, stats.norm.logpdf, stats.norm.cdf, jax.random.normal, 1.0, shared)._replace(
         normal_components=lambda params, f: _only(*one(params, f))
@@ -78,7 +83,7 @@ def student_t(
     r""":math:`y \sim f + \sigma\, t_\nu`: a Gaussian's shoulders with heavy tails; ``df`` is ν, above 2."""
     if not (df > 2 and math.isfinite(df)):
         raise ValueError(f"df={df} must be finite and above 2, or the variance does not exist")
-    noise = Noise(noise_scale, start)
+    noise = Noise(noise_scale, start, floor=0.0)
     draw = lambda key, shape, dtype: jax.random.t(key, df, shape, dtype)  # noqa: E731
     log_pdf = lambda z: stats.t.logpdf(z, df)  # noqa: E731
     return _location_scale(noise, log_pdf, lambda z: _student_cdf(z, df), draw, df / (df - 2), shared)

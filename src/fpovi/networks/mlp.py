@@ -19,7 +19,15 @@ from fpovi._fast.affine import affine
 from fpovi._fast.threefry import normals
 from fpovi.types import Architecture, Key, Network, Scales
 
-ShapeStd = Callable[[tuple[int, ...]], float]
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "erf": jax.scipy.special.erf,
+    "tanh": jnp.tanh,
+    "logistic": jax.nn.sigmoid,
+    "gelu": jax.nn.gelu,
+    "silu": jax.nn.silu,
+    "identity": lambda h: h,
+}
 
 
 def fan_in_scales(sizes: Sequence[int], weight_variance: float = 1.0, bias_variance: float = 1.0) -> Scales:

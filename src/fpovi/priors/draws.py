@@ -7,7 +7,6 @@ fewer than weights, these values are drawn and no weights: at 4 inputs of a netw
 for half a million.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import jax
@@ -15,11 +14,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._fast.threefry import normals
-from fpovi.types import Architecture, Key, Network
+from fpovi.types import Architecture, Key, Likelihood, Network
 
 
 def prior_draws(
-    key: Key, network: Network, x: Float[Array, "B *d_x"], size: int, canonical: Callable[[Array], Array] | None
+    key: Key, network: Network, x: Float[Array, "B *d_x"], size: int, likelihood: Likelihood | None = None
 ) -> Float[Array, "draws B k"]:
     """``size`` fresh networks from the prior, evaluated at x (with batch statistics, where there are any)."""
 
@@ -32,7 +31,7 @@ def prior_draws(
         outputs = jax.vmap(one)(jax.random.split(key, size))
     else:
         outputs = _layer_by_layer(key, network.architecture, x, size)
-    return outputs if canonical is None else jax.vmap(canonical)(outputs)
+    return outputs if likelihood is None else jax.vmap(likelihood.canonical)(outputs)
 
 
 def _layer_by_layer(

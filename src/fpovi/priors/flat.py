@@ -19,4 +19,4 @@ def flat() -> FunctionPrior:
     def log_prob(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]) -> Float[Array, " n"]:
         return jnp.zeros(f.shape[0], f.dtype)
 
-    return FunctionPrior(score, log_prob, classes=True)
+    return FunctionPrior(score, log_prob, for_classes=True)

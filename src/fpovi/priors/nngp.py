@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fpovi.priors.gaussian_process import Covariance, gaussian_process
-from fpovi.types import Architecture, FunctionPrior, Network
+from fpovi.types import Architecture, FunctionPrior, Likelihood, Network
 
 HERMITE_TERMS, HERMITE_NODES = 48, 128
 
 
-def nngp(network: Network, jitter: float = 1e-4, centred: bool = False) -> FunctionPrior:
+def nngp(network: Network, likelihood: Likelihood | None = None, jitter: float = 1e-3) -> FunctionPrior:
     r"""The Gaussian process that the prior of ``network`` tends to as its hidden layers grow.
 
     .. math::
@@ -27,13 +27,13 @@ def nngp(network: Network, jitter: float = 1e-4, centred: bool = False) -> Funct
 
     Args:
         network: one that describes its architecture, such as ``mlp``.
-        jitter, centred: as in :func:`~fpovi.priors.gaussian_process`.
+        likelihood, jitter: as in :func:`~fpovi.priors.gaussian_process`.
     """
     if network.architecture is None:
         raise ValueError(
             "prior=nngp needs a network with a known architecture, such as mlp; use moment_matched or ssge"
         )
-    return gaussian_process(nngp_covariance(network.architecture), jitter, centred)
+    return gaussian_process(nngp_covariance(network.architecture), likelihood, jitter)
 
 
 def nngp_covariance(architecture: Architecture) -> Covariance:

@@ -9,7 +9,14 @@ degenerate: :math:`(I - 11^T/k)_{cc}^{-1} = I + 11^T/(k-c)`.
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from fpovi.types import Likelihood, Support
+
 Outputs = Int[Array, " c"] | None
+
+
+def is_for_classes(likelihood: Likelihood | None) -> bool:
+    """Tell whether a prior for this likelihood is over normalised logits."""
+    return likelihood is not None and likelihood.support is Support.CLASSES
 
 
 def pick(f: Float[Array, "*n B k"], outputs: Outputs, centred: bool = False) -> Float[Array, "*n B c"]:

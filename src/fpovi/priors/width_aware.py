@@ -9,15 +9,15 @@ from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.priors.outputs import Outputs, degrees_of_freedom, pick, precision_across, put_back
-from fpovi.types import FunctionPrior, Key, Network, PyTree
+from fpovi.priors.outputs import Outputs, degrees_of_freedom, is_for_classes, pick, precision_across, put_back
+from fpovi.types import FunctionPrior, Key, Likelihood, Network, PyTree
 
 SETTLE, AVERAGE = 300, 300  # moves before and during the average, where auxiliaries are not carried from step to step
 Carry = tuple[PyTree, PyTree]  # auxiliaries, and the speed of each
 
 
 def width_aware(
-    network: Network, jitter: float = 1e-3, step_size: float = 0.01, centred: bool = False
+    network: Network, likelihood: Likelihood | None = None, jitter: float = 1e-3, step_size: float = 0.01
 ) -> FunctionPrior:
     r"""What a multilayer perceptron of finite width believes, by letting hidden layers explain each function.
 
@@ -35,12 +35,13 @@ def width_aware(
 
     Args:
         network: an ``mlp`` with at least one hidden layer.
+        likelihood: as in :func:`~fpovi.priors.gaussian_process`.
         jitter: ε. Together with the number of points, which should not exceed the width by much, it bounds the
             stiffness of the score.
         step_size: of the Langevin dynamics.
-        centred: for classes, as in :func:`~fpovi.priors.gaussian_process`.
     """
     _check(network, jitter, step_size)
+    centred = is_for_classes(likelihood)
     k = network.architecture.sizes[-1]  # type: ignore[union-attr]
 
     def init(key: Key, particles: PyTree) -> Carry:
@@ -67,7 +68,7 @@ def width_aware(
         start = (jnp.zeros_like(f), init(key_start, fresh))
         return jax.lax.fori_loop(0, SETTLE + AVERAGE, one, start)[0] / AVERAGE
 
-    return FunctionPrior(score, init=init, advance=advance, classes=centred)
+    return FunctionPrior(score, init=init, advance=advance, for_classes=centred)
 
 
 def _check(network: Network, jitter: float, step_size: float) -> None:

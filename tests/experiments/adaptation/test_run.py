@@ -104,11 +104,11 @@ def test_the_estimator_compares_at_the_targets_inputs_too(monkeypatch, key):
     answer = adaptation.METHODS["fpovi-target"](task, data.x[regions.unlabelled], lambda *_: None)
     assert answer.f.shape == (4, 22, 1)
     [model] = seen
-    labelled = jnp.asarray(model.encoder_(task.split.x_train), jnp.float32)
+    labelled = jnp.asarray(model.fitted_.encoder(task.split.x_train), jnp.float32)
     points = np.asarray(model.measurement(key, labelled))
     np.testing.assert_array_equal(points[: len(labelled)], labelled)
     assert len(points) == len(labelled) + 40
-    known = model.encoder_(data.x[regions.unlabelled])
+    known = model.fitted_.encoder(data.x[regions.unlabelled])
     nearest = np.abs(points[-20:, None] - known).max(axis=2).min(axis=1)
     np.testing.assert_allclose(nearest, 0, atol=1e-6)  # float32
     assert adaptation.EXTRA == 20

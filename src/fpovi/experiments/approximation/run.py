@@ -115,7 +115,7 @@ def exact_version(n: int, steps: int) -> Version:
     algorithm = exact(
         x,
         gaussian(NOISE),
-        gaussian_process(covariance, JITTER),
+        gaussian_process(covariance, jitter=JITTER),
         start=lambda key: root @ jax.random.normal(key, (len(x), 1)),
         kernel=sampled_kernel(FACTOR, n),
         optimiser=along(root, _adam(RATE_OF_VALUES, steps)),
@@ -145,7 +145,7 @@ def network_version(
     algorithm = function_space(
         network,
         gaussian(NOISE),
-        gaussian_process(covariance, JITTER),
+        gaussian_process(covariance, jitter=JITTER),
         measurement=points(X_TEST),
         prior_size=None,
         kernel=sampled_kernel(FACTOR, n) if kernel is None else kernel,
