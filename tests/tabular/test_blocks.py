@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import fpovi.estimators.blocks as blocks
+import fpovi.tabular.blocks as blocks
 from fpovi.estimators import BNNClassifier, BNNRegressor
 from fpovi.tabular.predictions import prediction_columns
 

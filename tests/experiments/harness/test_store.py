@@ -172,8 +172,8 @@ def test_rows_say_how_long_they_took_and_with_what(store):
 SWEEP = """
 import sys, time
 from pathlib import Path
-from fpovi.experiments.store import Cell, Store
-from fpovi.experiments.sweep import sweep
+from fpovi.experiments.harness.store import Cell, Store
+from fpovi.experiments.harness.sweep import sweep
 
 def run_cell(cell):
     print("run", cell.seed, flush=True)
@@ -187,7 +187,7 @@ sweep([Cell("toy", "svgd", seed=seed) for seed in range(4)], run_cell, Store(Pat
 APPEND = """
 import sys
 from pathlib import Path
-from fpovi.experiments.store import Cell, Row, Store
+from fpovi.experiments.harness.store import Cell, Row, Store
 
 store, writer = Store(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)
