@@ -22,7 +22,7 @@ Canonical = Callable[[Array], Array]
 
 
 def squared_distances(a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[Array, "n m"]:
-    """‖aᵢ − bⱼ‖² by one matrix product: no array of size n·m·d.
+    """Return ‖aᵢ − bⱼ‖² by one matrix product: no array of size n·m·d.
 
     Both sides are first centred on b's mean, which leaves the distances alone and keeps float32 from cancelling.
     """
@@ -33,13 +33,18 @@ def squared_distances(a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[A
 
 
 def median_lengthscale(f: Float[Array, "n d"], factor: float = 1.0, floor: float = 1e-5) -> Float[Array, ""]:
-    r"""The median heuristic: :math:`\ell = c\,\sqrt{\mathrm{median}(d^2) / (2\log(n+1))}`, with ℓ² at least ``floor``.
+    r"""Return the lengthscale of the median heuristic.
 
-    The median runs over the whole n×n matrix, its zero diagonal included. With one particle ℓ² is the floor.
+    .. math:: \ell = c\,\sqrt{\mathrm{median}(d^2) / (2\log(n+1))}
 
-    ``factor`` is c, 1 in the literature. There a particle at the median distance has K = 1/(n+1): in more than a few
-    dimensions particles hardly feel each other, and the spread comes out too small. A factor of 2 to 4 lets the
-    kernel see the whole cloud and restores it: ``rbf(partial(median_lengthscale, factor=2.0))``.
+    The median runs over the whole n×n matrix, its zero diagonal included.
+
+    Args:
+        f: all particles.
+        factor: c, 1 in the literature. There a particle at the median distance has K = 1/(n+1): in more than a few
+            dimensions particles hardly feel each other, and the spread comes out too small. A factor of 2 to 4 lets
+            the kernel see the whole cloud and restores it: ``rbf(partial(median_lengthscale, factor=2.0))``.
+        floor: the least ℓ², which a single particle has.
     """
     squared = median(squared_distances(f, f)) / (2 * jnp.log(f.shape[0] + 1.0).astype(f.dtype))
     return jnp.sqrt(jnp.maximum(factor**2 * squared, floor))
@@ -72,7 +77,7 @@ class StationaryKernel(KernelModule):
 
 
 def rbf(lengthscale: Lengthscale = median_lengthscale) -> StationaryKernel:
-    r"""The Gaussian kernel :math:`\exp(-\|a-b\|^2 / 2\ell^2)`.
+    r"""Return the Gaussian kernel :math:`\exp(-\|a-b\|^2 / 2\ell^2)`.
 
     >>> import jax.numpy as jnp
     >>> float(rbf(1.0)(jnp.zeros((1, 2)), jnp.ones((1, 2)))[0, 0])  # exp(-1)
@@ -82,7 +87,7 @@ def rbf(lengthscale: Lengthscale = median_lengthscale) -> StationaryKernel:
 
 
 def imq(lengthscale: Lengthscale = median_lengthscale) -> StationaryKernel:
-    r"""The inverse multiquadric :math:`(1 + \|a-b\|^2 / 2\ell^2)^{-1/2}`, with heavier tails than ``rbf``."""
+    r"""Return the inverse multiquadric :math:`(1 + \|a-b\|^2 / 2\ell^2)^{-1/2}`, with heavier tails than ``rbf``."""
     return StationaryKernel(_positive(lengthscale), _imq_profile)
 
 
@@ -113,7 +118,7 @@ class RepresentationKernel(eqx.Module):
     forward: Callable[[Network, Canonical], Callable[..., tuple[Array, PyTree]]] = eqx.field(static=True)
 
     def on(self, represent: Callable[[Float[Array, "n p"]], Float[Array, "n r"]]) -> "BoundKernel":
-        """The kernel on ravelled weights, given the map from all particles' weights to their representations."""
+        """Return the kernel on ravelled weights, given the map from all particles' weights to their representations."""
         return BoundKernel(self.base, represent)
 
 
@@ -135,7 +140,7 @@ class BoundKernel(KernelModule):
         return self.base(self.represent(a), self.represent(b))
 
     def repulsion(self, a: Float[Array, "n p"], weight: Float[Array, " n"]) -> Float[Array, "n p"]:
-        """Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ = Σⱼ Jⱼᵀ wⱼ ∂k(rᵢ, rⱼ)/∂rⱼ: one forward pass, n pull-backs."""
+        """Return Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ = Σⱼ Jⱼᵀ wⱼ ∂k(rᵢ, rⱼ)/∂rⱼ: one forward pass, n pull-backs."""
         r, pullback = jax.vjp(self.represent, a)
         base = self.base.at(r)
 
@@ -147,7 +152,7 @@ class BoundKernel(KernelModule):
 
 
 def function_value(base: StationaryKernel | None = None) -> RepresentationKernel:
-    r"""The function-value kernel :math:`k_f(\theta,\theta') = k(f(x;\theta), f(x;\theta'))` for weight space."""
+    r"""Return the function-value kernel :math:`k_f(\theta,\theta') = k(f(x;\theta), f(x;\theta'))` for weight space."""
 
     def forward(network: Network, canonical: Canonical) -> Callable[..., tuple[Array, PyTree]]:
         def values(*args: Any) -> tuple[Array, PyTree]:
@@ -160,7 +165,7 @@ def function_value(base: StationaryKernel | None = None) -> RepresentationKernel
 
 
 def activation(base: StationaryKernel | None = None) -> RepresentationKernel:
-    r"""The activation kernel :math:`k_a(\theta,\theta') = k(h(x;\theta), h(x;\theta'))`, h all layers' activations."""
+    r"""Return the activation kernel :math:`k_a(\theta,\theta') = k(h(x;\theta), h(x;\theta'))`, h of all layers."""
 
     def forward(network: Network, canonical: Canonical) -> Callable[..., tuple[Array, PyTree]]:
         if network.activations is None:

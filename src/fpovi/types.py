@@ -313,7 +313,7 @@ class MissingExtraError(ImportError):
 
 
 def import_extra(library: str, extra: str, asker: str) -> Any:
-    """The module of a library that comes with ``fpovi[extra]`` only; ``asker`` is what needs it."""
+    """Return a library that comes with ``fpovi[extra]`` only; ``asker`` names what needs it."""
     try:
         return import_module(library)
     except ImportError as error:

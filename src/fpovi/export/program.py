@@ -69,7 +69,7 @@ def export_model(fitted: Fitted, path: str | os.PathLike[str], format: str = "st
 
 
 def describe(fitted: Fitted) -> dict[str, Any]:
-    """What to feed a program and what it gives, in JSON types."""
+    """Return what a program takes and gives, in JSON types."""
     encoder = fitted.encoder
     names = encoder.names or [None] * len(encoder.learned)
     columns = [_described(name, column) for name, column in zip(names, encoder.learned, strict=True)]
@@ -102,7 +102,7 @@ def _output_names(fitted: Fitted) -> tuple[str, ...]:
 
 
 def encode(encoder: Encoder, x: Float[Array, "N columns"]) -> Float[Array, "N d"]:
-    """What ``encoder`` makes of a table, from its numbers, in the dtype of x."""
+    """Return what ``encoder`` makes of a table, from its numbers, in the dtype of x."""
     blocks = [block for i, column in enumerate(encoder.learned) for block in _encoded(column, x[:, i : i + 1])]
     if not sum(block.shape[1] for block in blocks):
         return jnp.zeros_like(x[:, :1])
@@ -135,7 +135,7 @@ def _ratio(values: Column, shift: float, scale: float) -> Column:
 
 
 def _squash(squash: Squash, values: Column) -> Column:
-    """arcsinh(r) = ± log(|r| + √(r² + 1)), in units of max(|r|, 1), so that no square overflows.
+    """Return arcsinh(r) = ± log(|r| + √(r² + 1)), in units of max(|r|, 1), so that no square overflows.
 
     Written out because ONNX Runtime has no arcsinh of float64. Near 0 it is exact to 1e-16 of the column's spread.
     """
@@ -148,7 +148,7 @@ def _squash(squash: Squash, values: Column) -> Column:
 
 
 def _answer(fitted: Fitted) -> Answer:
-    """From encoded rows to what ``predict`` or ``predict_proba`` say."""
+    """Return the map from encoded rows to what ``predict`` or ``predict_proba`` say."""
     spec, scales, state = fitted.spec, fitted.scales, fitted.state
     shift, scale = (np.asarray(unit, np.float32) for unit in fitted.target.units)
     single = spec.likelihood.support is not Support.CLASSES and fitted.target.single
@@ -165,7 +165,7 @@ def _answer(fitted: Fitted) -> Answer:
 
 
 def _program(fitted: Fitted) -> Answer:
-    """From raw features, to be traced in double precision."""
+    """Return the map from raw features to answers, to be traced in double precision."""
     answer = _answer(fitted)
 
     def program(x: Float[Array, "N columns"]) -> tuple[Float[Array, "N *m"], ...]:
@@ -194,7 +194,7 @@ def _write_stablehlo(fitted: Fitted, path: str | os.PathLike[str], force: bool) 
 
 
 def _write_onnx(fitted: Fitted, path: str | os.PathLike[str], force: bool) -> None:
-    """Two graphs joined, since jax2onnx keeps one floating-point type in each: float64, then float32."""
+    """Write two graphs joined, since jax2onnx keeps one floating-point type in each: float64, then float32."""
     for library in ("jax2onnx", "onnxruntime"):
         import_extra(library, "onnx", 'format="onnx"')
     columns, features = len(fitted.encoder.learned), len(fitted.encoder.features)
@@ -212,7 +212,7 @@ def _write_onnx(fitted: Fitted, path: str | os.PathLike[str], force: bool) -> No
 
 
 def _probe(encoder: Encoder) -> NDArray[np.float64]:
-    """Rows on which two programs are compared: one with nothing known, and two within every column's range."""
+    """Return rows on which two programs are compared: one with nothing known, and two within every column's range."""
     rows = []
     for column in encoder.learned:
         line = (0.0, 1.0)  # of a category, its first levels

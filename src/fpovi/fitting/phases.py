@@ -39,12 +39,12 @@ class PhaseSettings(NamedTuple):
 
 
 def flow_phase(spec: Spec, settings: PhaseSettings, mesh: Mesh | None = None) -> ParametrisedAlgorithm:
-    """The algorithm that was asked for, open to its numbers; with particles over a mesh of devices, if there is one."""
+    """Return the algorithm that was asked for, with particles over a mesh of devices, if there is one."""
     return ParametrisedAlgorithm(_flow(spec, mesh), settings)
 
 
 def warm_up_phase(spec: Spec, settings: PhaseSettings, mesh: Mesh | None = None) -> ParametrisedAlgorithm:
-    """A MAP ensemble of the same model, open to its numbers."""
+    """Return a MAP ensemble of the same model."""
     return ParametrisedAlgorithm(_warm(spec, mesh), settings)
 
 
@@ -77,7 +77,7 @@ def _over(mesh: Mesh | None, make: Callable[..., Algorithm]) -> Callable[..., Al
 
 
 def _alone(a: Float[Array, "n p"], b: Float[Array, "m p"]) -> Float[Array, "n m"]:
-    """The kernel of particles that climb alone: nobody's weights are compared, or sent to another device for that."""
+    """Return the gram of particles that climb alone: no weights are compared, or sent to another device for that."""
     return jnp.eye(a.shape[0], b.shape[0], dtype=a.dtype)
 
 
@@ -91,19 +91,19 @@ def _noise(settings: PhaseSettings) -> optax.GradientTransformation:
 
 
 def _both(settings: PhaseSettings) -> optax.GradientTransformation:
-    """For (weights, likelihood parameters)."""
+    """Return the optimiser of the pair (weights, likelihood parameters)."""
     return optax.multi_transform({"weights": _weights(settings), "noise": _noise(settings)}, ("weights", "noise"))
 
 
 def ramp_and_cosine(count: Array, steps: Scalar) -> Scalar:
-    """Up to 1 over the first steps, then half a cosine down to 0."""
+    """Return a rate that rises to 1 over the first steps, then falls to 0 along half a cosine."""
     done = jnp.clip(count.astype(steps.dtype) / steps, 0, 1)
     return jnp.minimum(done / RAMP, 1) * (1 + jnp.cos(jnp.pi * done)) / 2
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def start(spec: Spec, n: int, settings: PhaseSettings, key: Key) -> State:
-    """The flow's first state, from the network's own start; a noise with a floor keeps above that of the scales."""
+    """Return the flow's first state, from the network's own start; the scales' noise is the floor of a noise with one."""
     state = flow_phase(spec, settings).algorithm.init(key, n)
     if not isinstance(state.params, Floored):
         return state
@@ -112,14 +112,14 @@ def start(spec: Spec, n: int, settings: PhaseSettings, key: Key) -> State:
 
 @partial(jax.jit, static_argnums=0)
 def continue_from(spec: Spec, settings: PhaseSettings, key: Key, earlier: State) -> State:
-    """The flow's first state, from particles that another phase or fit has left."""
+    """Return the flow's first state, from particles that another phase or fit has left."""
     n = jax.tree.leaves(earlier.particles)[0].shape[0]
     state = flow_phase(spec, settings).algorithm.init(key, n, earlier.particles)
     return state._replace(params=earlier.params, network_state=earlier.network_state)
 
 
 def can_warm_up(spec: Spec) -> bool:
-    """Whether particles may start at the exact posterior of their last layer."""
+    """Tell whether particles may start at the exact posterior of their last layer."""
     own, likelihood = spec.network is None, spec.likelihood
     real = not likelihood.support.atoms and likelihood.targets(spec.sizes[-1]) == spec.sizes[-1]
     return own and real and len(spec.sizes) > 2 and spec.space == "function"
@@ -127,7 +127,7 @@ def can_warm_up(spec: Spec) -> bool:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def warm_start(spec: Spec, n: int, settings: PhaseSettings, key: Key, data: Batch) -> State:
-    """The warm-up's first state; a noise with a floor starts at what each particle leaves unexplained."""
+    """Return the warm-up's first state; a noise with a floor starts at what each particle leaves unexplained."""
     key_particles, key_state = jax.random.split(key)
     network = spec.build_network(settings.scales)
     noise = settings.scales.noise.astype(data.x.dtype)
@@ -145,6 +145,6 @@ def warm_start(spec: Spec, n: int, settings: PhaseSettings, key: Key, data: Batc
 def outputs_of(
     spec: Spec, scales: Scales, particles: PyTree, network_state: PyTree, x: Float[Array, "B d"]
 ) -> Float[Array, "n B k"]:
-    """f of all particles at one block of rows."""
+    """Return f of all particles at one block of rows."""
     outputs, _ = forward(spec.build_network(scales), particles, network_state, x)
     return spec.likelihood.canonical(outputs)

@@ -66,7 +66,7 @@ def function_space(
     repulsion: Schedule = 1.0,
     forward: Forward = forward_here,
 ) -> Algorithm:
-    r"""Function-space particle optimisation (Wang et al. 2019, Algorithm 1).
+    r"""Return function-space particle optimisation (Wang et al. 2019, Algorithm 1).
 
     .. math::
         \theta^i \leftarrow \theta^i + \epsilon \Big(\frac{\partial f^i(x)}{\partial\theta^i}\Big)^T \phi[f^i(x)],
@@ -151,7 +151,7 @@ def exact(
     start: Callable[[Key], Float[Array, "M k"]],
     **options: Any,
 ) -> Algorithm:
-    r"""Function-space particle optimisation on a finite input set, f(X) itself the parameter (Wang et al. 2019, eq. 2).
+    r"""Return function-space particle optimisation on a finite input set, f(X) itself the parameter (eq. 2).
 
     .. math:: f^i(X) \leftarrow f^i(X) + \epsilon\, \phi[f^i(X)]
 

@@ -45,7 +45,7 @@ def weight_space(
     repulsion: Schedule = 1.0,
     forward: Forward = forward_here,
 ) -> Algorithm:
-    r"""Particle optimisation of the weights: the same flows on ravelled θ, under the network's own weight prior.
+    r"""Return particle optimisation of the weights: the same flows on ravelled θ, under the network's own weight prior.
 
     .. math::
         \theta^i \leftarrow \theta^i + \epsilon\, \phi[\theta^i], \qquad

@@ -58,9 +58,9 @@ def _check_whole(low: int, high: int | float) -> Callable[[Any, int], None]:
 
 
 def categorical() -> Likelihood:
-    r"""Classes 0…k−1 with :math:`f = \log\mathrm{softmax}(\text{outputs})`, so that f is identified.
+    r"""Return the likelihood of classes 0…k−1.
 
-    y is ``(B, 1)`` of integers. ``mean`` is the vector of class probabilities and ``cdf`` is cumulative over classes.
+    :math:`f = \log\mathrm{softmax}(\text{outputs})`, so that f is identified. y is ``(B, 1)`` of integers. ``mean`` is the vector of class probabilities and ``cdf`` is cumulative over classes.
     """
 
     def log_prob(params: PyTree, f: Float[Array, "B k"], y: Integer[Array, "B 1"]) -> Float[Array, "B 1"]:
@@ -81,7 +81,7 @@ def categorical() -> Likelihood:
 
 
 def bernoulli() -> Likelihood:
-    r""":math:`p(y=1) = \mathrm{sigmoid}(f)`, y in {0, 1}, any number of independent targets."""
+    r"""Return :math:`p(y=1) = \mathrm{sigmoid}(f)`, y in {0, 1}, any number of independent targets."""
 
     def log_prob(params: PyTree, f: Float[Array, "B m"], y: Shaped[Array, "B m"]) -> Float[Array, "B m"]:
         y = y.astype(f.dtype)
@@ -98,7 +98,7 @@ def bernoulli() -> Likelihood:
 
 
 def poisson() -> Likelihood:
-    r"""Counts with rate :math:`e^f`."""
+    r"""Return the likelihood of counts with rate :math:`e^f`."""
     rate = lambda params, f: jnp.exp(f)  # noqa: E731
 
     def log_prob(params: PyTree, f: Float[Array, "B m"], y: Shaped[Array, "B m"]) -> Float[Array, "B m"]:

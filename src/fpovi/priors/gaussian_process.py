@@ -17,9 +17,9 @@ Covariance = Callable[[Float[Array, "A d_x"], Float[Array, "B d_x"]], Float[Arra
 def gaussian_process(
     covariance: Covariance, likelihood: Likelihood | None = None, jitter: float = 1e-6
 ) -> FunctionPrior:
-    r"""f(x) ~ N(0, C) with :math:`C = \mathrm{cov}(x, x) + \epsilon I`, independently for every output.
+    r"""Return the prior f(x) ~ N(0, C), independently for every output.
 
-    .. math:: \nabla_f \log p(f) = -C^{-1} f
+    .. math:: C = \mathrm{cov}(x, x) + \epsilon I, \qquad \nabla_f \log p(f) = -C^{-1} f
 
     Args:
         covariance: ``covariance(a, b)`` for inputs ``(A, d_x)`` and ``(B, d_x)``; it is called in double precision.

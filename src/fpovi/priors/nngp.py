@@ -16,7 +16,7 @@ HERMITE_TERMS, HERMITE_NODES = 48, 128
 
 
 def nngp(network: Network, likelihood: Likelihood | None = None, jitter: float = 1e-3) -> FunctionPrior:
-    r"""The Gaussian process that the prior of ``network`` tends to as its hidden layers grow.
+    r"""Return the Gaussian process that the prior of ``network`` tends to as its hidden layers grow.
 
     .. math::
         C_0 = b_0 + \tfrac{w_0}{d} \langle s\odot x, s\odot x'\rangle, \qquad
@@ -37,7 +37,7 @@ def nngp(network: Network, likelihood: Likelihood | None = None, jitter: float =
 
 
 def nngp_covariance(architecture: Architecture) -> Covariance:
-    """The covariance function of :func:`nngp`, as ``covariance(a, b)``."""
+    """Return the covariance function of :func:`nngp`, as ``covariance(a, b)``."""
     sizes, phi, scales = architecture
     expectation = EXPECTATIONS.get(phi, partial(hermite_expectation, phi))
 
@@ -97,7 +97,7 @@ def hermite_expectation(phi: Callable[[Array], Array], uu: Array, uv: Array, vv:
 
 
 def _hermite(phi: Callable[[Array], Array], variance: Array) -> list[Array]:
-    """c_0, c_1, … at σ = √variance, by Gauss–Hermite quadrature."""
+    """Return c_0, c_1, … at σ = √variance, by Gauss–Hermite quadrature."""
     nodes, mass = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
     basis = [np.ones_like(nodes), nodes]  # He_k/√k!, by its recurrence
     for k in range(1, HERMITE_TERMS - 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prior's score estimated from draws alone, without a Gaussian in between."""
+"""The prior's score, estimated from draws without a Gaussian in between."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -17,7 +17,7 @@ def ssge(
     draws: int = 200,
     kept: float = 0.99,
 ) -> FunctionPrior:
-    r"""The spectral Stein gradient estimator on draws from the network's prior.
+    r"""Estimate the prior's score by the spectral Stein gradient estimator on draws from it.
 
     .. math::
         \hat s(f) = \sum_{j \le J} \hat\beta_j\, \hat\psi_j(f), \quad
@@ -51,7 +51,7 @@ def ssge(
 
 @in_float64
 def stein_score(f: Float[Array, "n d"], samples: Float[Array, "M d"], kept: Float[Array, ""]) -> Float[Array, "n d"]:
-    """The estimator of :func:`ssge` at f, given the draws."""
+    """Return the estimate of :func:`ssge` at f, given the draws."""
     size = samples.shape[0]
     squared = _squared(samples, samples)
     lengthscale2 = jnp.maximum(median(squared), 1e-12)

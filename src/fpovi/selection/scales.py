@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scales of a prior: those that the evidence picks, or fixed ones."""
+"""The prior scales that a fit may choose from: by the evidence, or fixed."""
 
 from typing import Any
 
@@ -25,11 +25,16 @@ def class_scales(sizes: tuple[int, ...]) -> Scales:
 
 
 def candidate_scales(key: Key, prior: Any, spec: Spec, rows: Rows, verbose: bool = False) -> list[Scales]:
-    """By the evidence where ``prior`` is automatic and the targets are real numbers, else fixed.
+    """Return prior scales to choose from: by the evidence for automatic priors and real targets, else fixed ones.
 
     The evidence offers two where there are several features: a scale for each of them, and one for all.
 
-    With ``verbose`` a terminal shows how far the search for the most evidence is, which takes seconds.
+    Args:
+        key: chooses the rows that the evidence looks at.
+        prior: the estimator's setting.
+        spec: the parts.
+        rows: encoded rows.
+        verbose: show on a terminal how far the search is, which takes seconds.
     """
     if prior == "auto" and spec.likelihood.support is Support.CLASSES:
         return [class_scales(spec.sizes)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trial before the fit: what rows that were held out say about the prior's scales and about the noise.
+"""A trial before the fit: held-out rows choose the prior's scales and the noise.
 
 The evidence is that of an infinitely wide network, which can neither learn features nor overfit. Networks of finite
 width do both, so particles that warm up on most rows are asked about the others.
@@ -94,14 +94,14 @@ def _with_noise(scales: Scales, noise: float) -> Scales:
 
 
 def _log_density(f: NDArray[Any], y: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    r""":math:`\sum_b w_b \log\frac1n\sum_i\mathcal N(y_b; f^i_b, \sigma^2)` for every σ of :data:`NOISES`."""
+    r"""Return :math:`\sum_b w_b \log\frac1n\sum_i\mathcal N(y_b; f^i_b, \sigma^2)` for every σ of :data:`NOISES`."""
     squared = np.sum((f - y) ** 2, axis=2)[None] / NOISES[:, None, None] ** 2
     log_normal = -squared / 2 - y.shape[1] * np.log(NOISES * np.sqrt(2 * np.pi))[:, None, None]
     return (logsumexp(log_normal, axis=1) - np.log(len(f))) @ weight
 
 
 def _best_noise(log_density: NDArray[np.float64], expected: float) -> tuple[float, float]:
-    """The largest of all values, with the log-prior of the noise, and where it is."""
+    """Return the largest value, with the log-prior of the noise, and the noise where it is."""
     total = log_density - (np.log(NOISES / expected) / TRUST) ** 2 / 2
     best = int(np.argmax(total))
     return float(total[best]), float(NOISES[best])

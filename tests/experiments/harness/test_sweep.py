@@ -17,10 +17,10 @@ import pytest
 from rich.console import Console
 
 from fpovi.cli.progress import CellProgress
+from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.sweep import CellsFailedError, sweep
 from fpovi.experiments.harness.workers import WorkerDiedError
-from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.types import DivergedError
 
