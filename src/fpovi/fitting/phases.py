@@ -103,7 +103,7 @@ def ramp_and_cosine(count: Array, steps: Scalar) -> Scalar:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def start(spec: Spec, n: int, settings: PhaseSettings, key: Key) -> State:
-    """Return the flow's first state, from the network's own start; the scales' noise is the floor of a noise with one."""
+    """Return the flow's first state, from the network's own start; a noise's floor is the noise of the scales."""
     state = flow_phase(spec, settings).algorithm.init(key, n)
     if not isinstance(state.params, Floored):
         return state

@@ -60,7 +60,8 @@ def _check_whole(low: int, high: int | float) -> Callable[[Any, int], None]:
 def categorical() -> Likelihood:
     r"""Return the likelihood of classes 0…k−1.
 
-    :math:`f = \log\mathrm{softmax}(\text{outputs})`, so that f is identified. y is ``(B, 1)`` of integers. ``mean`` is the vector of class probabilities and ``cdf`` is cumulative over classes.
+    :math:`f = \log\mathrm{softmax}(\text{outputs})`, so that f is identified. y is ``(B, 1)`` of integers, ``mean``
+    is the vector of class probabilities, and ``cdf`` is cumulative over classes.
     """
 
     def log_prob(params: PyTree, f: Float[Array, "B k"], y: Integer[Array, "B 1"]) -> Float[Array, "B 1"]:
