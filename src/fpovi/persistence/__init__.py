@@ -6,8 +6,8 @@ as it was; :func:`read_file` gives back exactly what was written or raises a :cl
 what is wrong. :func:`flatten_tree` and :func:`restore_tree` turn a pytree into named arrays and back.
 """
 
-from fpovi.persistence.files import check_writable, read_file, read_versions, write_bytes, write_file
-from fpovi.persistence.layout import FileError
+from fpovi.persistence.atomic import FileError, check_writable, write_bytes
+from fpovi.persistence.files import read_file, read_versions, write_file
 from fpovi.persistence.trees import flatten_tree, restore_tree
 
 __all__ = [

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fpovi.persistence.layout import FileError
+from fpovi.persistence.atomic import FileError
 from fpovi.types import PyTree
 
 
@@ -51,7 +51,7 @@ def restore_tree(template: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
     >>> template = jax.eval_shape(lambda: {"theta": [jnp.zeros(2), jnp.ones(1)]})
     >>> restore_tree(template, {"['theta'][0]": np.zeros(2, "f"), "['theta'][1]": np.ones(3, "f")})
     Traceback (most recent call last):
-    fpovi.persistence.layout.FileError: leaf ['theta'][1] is float32[3], but float32[1] is needed
+    fpovi.persistence.atomic.FileError: leaf ['theta'][1] is float32[3], but float32[1] is needed
     """
     slots = _slots(template)
     left_over = [name for name in arrays if name not in {slot.name for slot in slots}]
