@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever bytes a file holds, reading it gives what was written or one clear error: quickly, and in little memory."""
+"""Check that reading any bytes gives what was written or one clear error, quickly and in little memory."""
 
 import copy
 import json
@@ -34,14 +34,14 @@ def path(tmp_path):
 
 @pytest.fixture
 def whole(path):
-    """The bytes of a sound file."""
+    """Return the bytes of a sound file."""
     write_file(path, HEADER, ARRAYS, kind="model")
     return path.read_bytes()
 
 
 @pytest.fixture
 def no_hang():
-    """An alarm instead of a suite that stands still."""
+    """Return a function that sets an alarm, so that a test that hangs fails."""
 
     def stop(*args):
         raise TimeoutError("the test hangs")
@@ -64,7 +64,7 @@ def length(value):
 
 
 def signed(change):
-    """The file with a changed table, and with the checksum that such a file should have."""
+    """Return a damage that changes the table and corrects the checksum."""
 
     def damage(data):
         table, body = take_apart(data)
@@ -87,7 +87,7 @@ def head(text):
 
 
 def swapped(data):
-    """Two arrays with each other's dtype and shape, their places as before."""
+    """Exchange dtype and shape of two arrays, and leave their places."""
     table, body = take_apart(data)
     a, b = table["['theta'][0]"], table["['theta'][1]"]
     for field in ("dtype", "shape"):
@@ -206,7 +206,7 @@ def test_a_fault_is_named(path, whole, no_hang, fault):
 
 
 def test_a_forged_file_that_is_sound_is_read(path, whole):
-    """So the faults above are found for what they are, not for how the tests put files together."""
+    """Show that the faults above are not found because of how the tests put files together."""
     path.write_bytes(forge(*take_apart(whole)))
     assert path.read_bytes() == whole
     assert same_content(read_file(path, kind="model"), (HEADER, ARRAYS))
@@ -235,7 +235,7 @@ def test_the_most_wasteful_heads_stay_small(path, text):
 
 
 def test_a_file_cut_short_while_it_is_read_is_refused(path, whole, monkeypatch):
-    """At any moment after the head was found sound; a memory map would kill the process."""
+    """The file shrinks after its head was found sound; a memory map would kill the process."""
     read_metadata = files._read_metadata
 
     def cut_short(*args):
@@ -320,7 +320,7 @@ def relength(data, chance):
 
 
 def retype(data, chance):
-    """A few characters of the head exchanged for others that JSON knows."""
+    """Exchange a few characters of the head for others that JSON knows."""
     end = min(len(data), 8 + int.from_bytes(data[:8], "little"))
     data = bytearray(data)
     for _ in range(chance.choice([1, 2, 4])):
@@ -355,7 +355,7 @@ VALUES += [[2**60], [2**32, 2**32], [0, 2**63], [3, 4, 1, "1"], "\ud800", "[" * 
 
 
 def edit(data, chance):
-    """Some value of the table exchanged, removed or added, in good spelling and with a good checksum."""
+    """Exchange, remove or add some value of the table, in good spelling and with a good checksum."""
     table, body = take_apart(data)
     for _ in range(chance.choice([1, 1, 2])):
         node = table
@@ -385,7 +385,7 @@ MUTATIONS = [flip, truncate, insert, remove, repeat, relength, retype, edit]
 
 
 def consistent(data):
-    """Whether a forger with the checksum in hand made another sound file, such as one of no arrays."""
+    """Return whether a change with a corrected checksum made another sound file, such as one of no arrays."""
     try:
         table, body = take_apart(data)
         entries = [entry for name, entry in table.items() if name != "__metadata__"]
@@ -425,7 +425,7 @@ def test_random_damage_is_always_found(path, whole, no_hang, count):
 
 
 def test_every_byte_counts(path, whole, no_hang):
-    """One bit flipped in each byte of the file, one after the other."""
+    """Flip one bit in each byte of the file, one after the other."""
     for position in range(len(whole)):
         data = bytearray(whole)
         data[position] ^= 1 << position % 8

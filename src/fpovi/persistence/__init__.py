@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fitted models and checkpoints as files: arrays and JSON in one safetensors file, and nothing that runs.
+"""Keep fitted models and checkpoints in files: arrays and JSON in one safetensors file, and no code.
 
 A file holds a ``header`` (JSON types) and named ``arrays``. :func:`write_file` replaces a file as a whole or leaves it
 as it was; :func:`read_file` gives back exactly what was written or raises a :class:`FileError` that says in one line

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 
 class FileError(ValueError):
-    """A file that cannot be written, read, or used as what it was asked for."""
+    """Raised when a file cannot be written, read, or used as what it was asked for."""
 
 
 def write_bytes(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryview], force: bool = True) -> None:
@@ -25,7 +25,7 @@ def write_bytes(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryvie
     Raises:
         FileError: as for :func:`write_file`.
     """
-    with naming(path, "written"):
+    with errors_naming(path, "written"):
         replace_file(_target(path, force), chunks)
 
 
@@ -35,8 +35,11 @@ def check_writable(path: str | os.PathLike[str], force: bool = True) -> None:
     Args:
         path: the file to be written.
         force: whether a file that exists may be replaced.
+
+    Raises:
+        FileError: the file could not be written.
     """
-    with naming(path, "written"):
+    with errors_naming(path, "written"):
         folder = os.path.dirname(_target(path, force))
         if not os.access(folder, os.W_OK | os.X_OK):
             raise FileError(f"cannot be written: no file may be made in {folder}")
@@ -74,7 +77,7 @@ def replacing(path: str) -> Iterator[BufferedWriter]:
 
 
 def _claim(part: str) -> int:
-    """Open ``part``, empty and for us alone: another writer of the same file waits here until we are done."""
+    """Open ``part``, empty and locked: another writer of the same file waits here until we are done."""
     # a planted link is not followed, a planted pipe does not block
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:
@@ -100,7 +103,7 @@ def _is_still_at(handle: int, path: str) -> bool:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the new name last through a power cut; not every file system can, and the content is safe without."""
+    """Write the folder itself to disk, so that the new name survives a power cut; not every file system can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -110,8 +113,8 @@ def _sync_folder(folder: str) -> None:
 
 
 @contextmanager
-def naming(path: str | os.PathLike[str], done: str) -> Iterator[None]:
-    """Begin the message of an error with the name of the file, which cannot be ``done``."""
+def errors_naming(path: str | os.PathLike[str], done: str) -> Iterator[None]:
+    """Raise errors as a ``FileError`` that begins with ``path`` and says that it cannot be ``done``."""
     try:
         yield
     except FileError as error:

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from fpovi.persistence.atomic import FileError, naming, open_regular, write_bytes
+from fpovi.persistence.atomic import FileError, errors_naming, open_regular, write_bytes
 from fpovi.persistence.plain import canonical, check_json
 
 FORMAT = "fpovi"
@@ -35,9 +35,9 @@ MAX_HEAD = 4 * 2**20
 MAX_COMMAS = 100_000  # json builds up to half a kilobyte for each comma of a hostile text
 METADATA = {"format", "format_version", "kind", "header", "versions", "sha256"}
 NO_CHECKSUM = "0" * 64
-CODES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "bool": "BOOL"}
+CODES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 CODES |= {"int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8"}
-CODES |= {"uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8"}
+CODES |= {"uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL"}
 
 
 def write_file(
@@ -103,7 +103,7 @@ def read_file(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any
     Raises:
         FileError: there is no such file, or it is not one of this kind, cut short, altered, or from a newer fpovi.
     """
-    with _opened(path, kind) as (head, metadata, tensors):
+    with _open_tensors(path, kind) as (head, metadata, tensors):
         arrays = _load_arrays(tensors)
         if _spell_head(metadata, arrays) != head:
             raise FileError("was altered: its head is not spelt as fpovi spells it")
@@ -122,7 +122,7 @@ def read_versions(path: str | os.PathLike[str], *, kind: str) -> dict[str, str]:
     Raises:
         FileError: as for :func:`read_file`, except that the checksum is not looked at.
     """
-    with _opened(path, kind) as (_, metadata, _):
+    with _open_tensors(path, kind) as (_, metadata, _):
         return metadata["versions"]
 
 
@@ -173,10 +173,10 @@ def _checksum(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> 
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[bytes, dict[str, Any], safe_open]]:
+def _open_tensors(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[bytes, dict[str, Any], safe_open]]:
     """Yield the head of a file, its metadata, and the library's access to its arrays."""
     _check_known(kind)
-    with naming(path, "read"), open_regular(path) as file:
+    with errors_naming(path, "read"), open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = _read_head(file, size, kind)
         np.empty(size, np.uint8)  # raises MemoryError for a sparse file of terabytes; the library would print a trace
@@ -185,11 +185,11 @@ def _opened(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[bytes, di
             with safe_open(f"/dev/fd/{file.fileno()}", "numpy", backend="pread") as tensors:
                 yield head, _read_metadata(tensors.metadata(), kind), tensors
         except SafetensorError as error:
-            raise FileError(_fault(str(error), head, size, kind)) from error
+            raise FileError(_describe_fault(str(error), head, size, kind)) from error
 
 
 def _read_head(file: BinaryIO, size: int, kind: str) -> bytes:
-    """Return length and head, which are too short to cost much memory, whatever they say."""
+    """Return length and head, or raise a ``FileError`` if they are so long that they would cost much memory."""
     if size == 0:
         raise FileError("is empty")
     if size < 8:
@@ -207,7 +207,7 @@ def _read_head(file: BinaryIO, size: int, kind: str) -> bytes:
     return head
 
 
-def _fault(reason: str, head: bytes, size: int, kind: str) -> str:
+def _describe_fault(reason: str, head: bytes, size: int, kind: str) -> str:
     """Return the message for a file that the library does not take."""
     if "not fully covered" in reason:  # the head is sound, but speaks of more or fewer bytes
         table = json.loads(head[8:])
