@@ -13,7 +13,7 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from numpy.typing import NDArray
 
-from fpovi.persistence.canonical import canonical
+from fpovi.persistence.plain import canonical
 
 TOLERANCE = 1e-4  # of a graph beside JAX; both compute in float32, in another order
 CHATTY = ("jax2onnx", "onnx_ir")
