@@ -104,11 +104,8 @@ def quantile(x: Float[np.ndarray, " N"], weight: Float[np.ndarray, " N"], level:
     >>> quantile(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 1.0]), 0.5)
     2.0
     """
-    order = np.argsort(x)
-    below = np.cumsum(weight[order])
-    # the margin: 0.3 + 0.3 and 0.6 are the same weight, and must reach the same level
-    reached = below >= level * below[-1] * (1 - 1e-12)
-    return float(x[order[np.argmax(reached)]])
+    margin = 1 - 1e-12  # 0.3 + 0.3 and 0.6 are the same weight, and must reach the same level
+    return float(np.quantile(x, level * margin, weights=weight, method="inverted_cdf"))
 
 
 def merge_rows(
