@@ -4,11 +4,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from fpovi.predictive import Predictive
 from fpovi.tabular import Encoder
 
 BLOCK = 1024  # rows predicted at once: always as many, so that a prediction does not depend on the other rows
@@ -39,15 +37,3 @@ def encoded_chunks(encoder: Encoder, table: Any, unknown: str) -> Iterator[Float
             yield encoder(table, unknown=unknown)[first:]
             return
         yield chunk
-
-
-@jax.jit
-def mean_and_std(predictive: Predictive) -> tuple[Float[Array, "B m"], Float[Array, "B m"]]:
-    """Return mean and standard deviation of numeric predictions, compiled together."""
-    return predictive.mean, predictive.std
-
-
-@jax.jit
-def probabilities(predictive: Predictive) -> Float[Array, "B k"]:
-    """Return class probabilities, shape (B, k)."""
-    return predictive.probs
