@@ -29,7 +29,7 @@ from fpovi.selection.scales import candidate_scales
 from fpovi.selection.schedule import make_schedule
 from fpovi.selection.trial import tried_scales
 from fpovi.tabular import learn_encoder, merge_rows
-from fpovi.tabular.arrays import as_table
+from fpovi.tabular.frame import as_table
 from fpovi.tabular.target import Target
 from fpovi.types import Key, Likelihood
 

@@ -16,7 +16,7 @@ from fpovi.fitting.parts import Spec
 from fpovi.fitting.phases import outputs_of
 from fpovi.predictive import Predictive
 from fpovi.tabular import Encoder
-from fpovi.tabular.blocks import blocks, slabs
+from fpovi.tabular.blocks import encoded_chunks, row_blocks
 from fpovi.tabular.target import Target
 from fpovi.types import Info, Key, Scales, State
 
@@ -48,7 +48,7 @@ class Fitted:
 
     def values(self, x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n N k"]:
         """Return f of all particles at encoded rows, block by block."""
-        parts = [np.asarray(self._outputs(block))[:, :count] for block, count in blocks(x)]
+        parts = [np.asarray(self._outputs(block))[:, :count] for block, count in row_blocks(x)]
         return np.concatenate(parts, axis=1)
 
     def predictive(self, table: Any, unknown: str) -> Predictive:
@@ -67,8 +67,8 @@ class Fitted:
         Only f of one block of rows is in memory at a time.
         """
         units, found = (np.zeros(()), np.ones(())), []
-        for x in slabs(self.encoder, table, unknown):
-            for block, count in blocks(x):
+        for x in encoded_chunks(self.encoder, table, unknown):
+            for block, count in row_blocks(x):
                 answer = ask(self._predictive(self._outputs(block), *units))
                 found.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], answer))
         return jax.tree.map(lambda *parts: np.concatenate(parts), *found)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merged rows: what is fitted cannot tell weights from copies, or one order from another."""
+"""Weighted rows: a weight of 2 is the row twice, and the order of rows does not matter."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from fpovi.tabular import merge_rows
+from fpovi.tabular.weights import moments, quantile
 
 SMALL = st.sampled_from([-1.0, -0.0, 0.0, 0.5, 2.0])
 
@@ -80,3 +82,35 @@ def test_equal_inputs_with_other_targets_stay_apart():
 def test_what_cannot_be_merged_is_refused(X, y, weight, said):
     with pytest.raises(ValueError, match=said):
         merge_rows(X, y, weight)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_kurtosis_is_scipys(rng):
+    x, copies = rng.exponential(size=40), rng.integers(1, 4, 40)
+    ours = moments(x, copies.astype(float))
+    repeated = np.repeat(x, copies)
+    assert ours.kurtosis == pytest.approx(stats.kurtosis(repeated, fisher=False), rel=1e-12)  # float64
+    assert ours.std == pytest.approx(repeated.std(), rel=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.05, 0.5, 0.9])
+def test_quantile_is_numpys_by_inverting_the_distribution(rng, level):
+    x, copies = rng.normal(size=30), rng.integers(1, 4, 30)
+    expected = np.quantile(np.repeat(x, copies), level, method="inverted_cdf")
+    assert quantile(x, copies.astype(float), level) == expected
+    assert quantile(x, copies * 0.1, level) == expected
+
+
+def test_quantile_gives_equal_weights_equal_levels():
+    """0.3 + 0.3 is a rounding away from 0.6, and halves of the weight must be halves in any unit."""
+    rng = np.random.default_rng(0)
+    for unit in (1.0, 0.1, 0.3, 1 / 7):
+        for _ in range(300):
+            copies = rng.integers(1, 5, rng.integers(2, 12))
+            x = rng.normal(size=len(copies)).round(1)
+            expected = np.quantile(np.repeat(x, copies), 0.5, method="inverted_cdf")
+            assert quantile(x, copies * unit, 0.5) == expected
