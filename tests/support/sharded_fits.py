@@ -11,7 +11,7 @@ import numpy as np
 from small_fits import SETTINGS, plane
 
 from fpovi import BNNRegressor, load
-from fpovi.bench.collectives import received
+from fpovi.bench.exchange import received
 from fpovi.fitting import training
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same problems solved by other libraries, each imported only when it is asked for.
+"""The same steps by other libraries, each imported only when it is asked for.
 
 In weight space all have the prior, likelihood, number of particles and rows of ``weight:svgd``, a Gaussian kernel
 with the median heuristic and Adam. They differ in conventions that cost nothing: whether the median counts the
@@ -14,24 +14,24 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fpovi.bench.ours import LEARNING_RATE, optimiser
-from fpovi.bench.repeated import Run, UnavailableError, repeated
-from fpovi.bench.settings import Problem, Setting, problem
+from fpovi.bench.contestants.ours import LEARNING_RATE, optimiser
+from fpovi.bench.settings import Setting, Workload, make_workload
+from fpovi.bench.timing import Run, UnavailableError, compile_run
 from fpovi.inference.particles import init_particles
 from fpovi.inference.score import log_density, weighted_log_likelihood
 from fpovi.types import Batch, PyTree
 
 
-def peer(module: str, install: str) -> Any:
-    """A library that need not be there."""
+def import_peer(module: str, install: str) -> Any:
+    """Return a library that need not be installed; raise an ``UnavailableError`` that says how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
         raise UnavailableError(f"not installed: pip install {install}") from error
 
 
-def log_posterior(parts: Problem, particle: tuple[PyTree, PyTree], rows: Batch) -> Array:
-    """Of one network and its noise, up to a constant: what all weight-space contestants climb."""
+def log_posterior(parts: Workload, particle: tuple[PyTree, PyTree], rows: Batch) -> Array:
+    """Return the log-posterior of one network and its noise up to a constant, which all in weight space maximise."""
     theta, params = particle
     outputs, _ = parts.network.apply(theta, (), rows.x, True)
     one = jax.tree.map(lambda leaf: leaf[None], params)
@@ -39,32 +39,32 @@ def log_posterior(parts: Problem, particle: tuple[PyTree, PyTree], rows: Batch) 
     return fit + parts.network.log_prior(theta) + log_density(parts.likelihood, params)
 
 
-def starting_particles(parts: Problem, n: int) -> tuple[PyTree, PyTree]:
-    """n networks and noises."""
+def starting_particles(parts: Workload, n: int) -> tuple[PyTree, PyTree]:
+    """Return the n networks and noises that all start from."""
     theta, _ = init_particles(jax.random.key(0), parts.network, n)
     return theta, jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *leaf.shape)), parts.likelihood.init())
 
 
 def blackjax_svgd(setting: Setting) -> Run:
-    """``blackjax.svgd`` with its own kernel and median heuristic."""
-    blackjax, parts = peer("blackjax", "blackjax"), problem(setting)
-    needs_company(setting)
+    """Return a run of ``blackjax.svgd`` with its own kernel and median heuristic."""
+    blackjax, parts = import_peer("blackjax", "blackjax"), make_workload(setting)
+    check_particles(setting)
     algorithm = blackjax.svgd(jax.grad(partial(log_posterior, parts)), optimiser())
 
     def step(i: Array, state: PyTree, rows: Batch) -> PyTree:
         return algorithm.step(state, rows=rows)
 
     state = algorithm.init(starting_particles(parts, setting.n), {"length_scale": jnp.ones(())})
-    return repeated(step, state, parts.everywhere)
+    return compile_run(step, state, parts.all_rows)
 
 
 def numpyro_stein_vi(setting: Setting) -> Run:
-    """``numpyro.contrib.einstein.SteinVI`` with point masses, which is SVGD."""
-    numpyro = peer("numpyro", "numpyro")
-    needs_company(setting)
+    """Return a run of ``numpyro.contrib.einstein.SteinVI`` with point masses, which is SVGD."""
+    numpyro = import_peer("numpyro", "numpyro")
+    check_particles(setting)
     einstein = import_module("numpyro.contrib.einstein")
     guides = import_module("numpyro.infer.autoguide")
-    parts = problem(setting)
+    parts = make_workload(setting)
     model = partial(numpyro_model, setting)
     stein = einstein.SteinVI(
         model,
@@ -73,17 +73,17 @@ def numpyro_stein_vi(setting: Setting) -> Run:
         einstein.RBFKernel(),
         num_stein_particles=setting.n,
     )
-    rows = parts.everywhere
+    rows = parts.all_rows
     state = stein.init(jax.random.key(0), rows.x, rows.y)
 
     def step(i: Array, state: PyTree, rows: Batch) -> PyTree:
         return stein.update(state, rows.x, rows.y)[0]
 
-    return repeated(step, state, rows)
+    return compile_run(step, state, rows)
 
 
 def numpyro_model(setting: Setting, x: Array, y: Array) -> None:
-    """The network and its noise as a NumPyro model."""
+    """Describe the network and its noise as a NumPyro model."""
     numpyro = import_module("numpyro")
     dist = numpyro.distributions
     for layer, (n_in, n_out) in enumerate(zip(setting.sizes[:-1], setting.sizes[1:], strict=True)):
@@ -99,11 +99,11 @@ def numpyro_model(setting: Setting, x: Array, y: Array) -> None:
 
 
 def pyro_svgd(setting: Setting) -> Run:
-    """``pyro.infer.SVGD``, eager as Pyro is."""
-    torch, pyro = peer("torch", "torch==2.13.0"), peer("pyro", "pyro-ppl")
-    needs_company(setting)
+    """Return a run of ``pyro.infer.SVGD``, eager as Pyro is."""
+    torch, pyro = import_peer("torch", "torch==2.13.0"), import_peer("pyro", "pyro-ppl")
+    check_particles(setting)
     import_module("pyro.optim")
-    rows = problem(setting).everywhere
+    rows = make_workload(setting).all_rows
     x, y = (torch.from_dlpack(jnp.asarray(a)).clone() for a in (rows.x, rows.y))
     pyro.clear_param_store()
     pyro.set_rng_seed(0)
@@ -123,7 +123,7 @@ def pyro_svgd(setting: Setting) -> Run:
 
 
 def pyro_model(setting: Setting, x: Any, y: Any) -> None:
-    """The network and its noise as a Pyro model that takes particles on a leading axis."""
+    """Describe the network and its noise as a Pyro model that takes particles on a leading axis."""
     torch, pyro = import_module("torch"), import_module("pyro")
     dist = pyro.distributions
     for layer, (n_in, n_out) in enumerate(zip(setting.sizes[:-1], setting.sizes[1:], strict=True)):
@@ -139,16 +139,16 @@ def pyro_model(setting: Setting, x: Any, y: Any) -> None:
 
 
 def torch_f_svgd(setting: Setting, compiled: bool) -> Run:
-    """f-SVGD with fresh moment-matched draws, as one writes it in PyTorch; eager, or by ``torch.compile``."""
-    peer("torch", "torch==2.13.0")
+    """Return a run of f-SVGD with fresh moment-matched draws written in PyTorch; eager, or by ``torch.compile``."""
+    import_peer("torch", "torch==2.13.0")
     if setting.classes:
         raise UnavailableError("written for regression only")
-    from fpovi.bench.torch_step import TorchFunctionSVGD
+    from fpovi.bench.contestants.torch_step import TorchFunctionSVGD
 
-    return TorchFunctionSVGD(setting, problem(setting).labelled).runner(compiled)
+    return TorchFunctionSVGD(setting, make_workload(setting).labelled).runner(compiled)
 
 
-def needs_company(setting: Setting) -> None:
-    """Their median is of the distances between different particles."""
+def check_particles(setting: Setting) -> None:
+    """Raise an ``UnavailableError`` for one particle: their median is of distances between different ones."""
     if setting.n < 2:
         raise UnavailableError("its median heuristic needs two particles")

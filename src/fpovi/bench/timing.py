@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times that can be compared: contestants take turns, so that what disturbs one round disturbs all of them."""
+"""Time steps so that they can be compared: compiled loops, timed in turns."""
 
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+import jax
 import numpy as np
+from jaxtyping import Array
 
-from fpovi.bench.repeated import Run
+from fpovi.types import PyTree
+
+Run: TypeAlias = Callable[[int], None]  # run(steps) returns when that many steps are done
 
 SAMPLE_SECONDS = 0.05  # at least so long: many times the clock's grain and the cost of one call
 FEW_STEPS = 8  # at least so many, unless they last for seconds: a call copies all networks once, like part of a step
 LONG_SECONDS = 1.0  # a sample of which any number of steps will do
 WARM_UP = 0.1  # share of a sample that is run before it and not timed: the last contestant left its data in the cache
 MOST_SECONDS = 20.0  # whoever has been timed for so long sits out the remaining rounds
+
+
+class UnavailableError(Exception):
+    """A contestant that cannot run here; the message says what would help."""
 
 
 class Timing(NamedTuple):
@@ -25,7 +33,7 @@ class Timing(NamedTuple):
     first_call: float
 
     def summary(self) -> dict[str, float | int | list[float]]:
-        """Median, quartiles and minimum, and the samples themselves."""
+        """Return median, quartiles and minimum, and the samples themselves."""
         lower, median, upper = np.quantile(self.samples, (0.25, 0.5, 0.75))
         return {
             "median": float(median),
@@ -38,16 +46,38 @@ class Timing(NamedTuple):
         }
 
 
-def take_turns(
+def compile_run(step: Callable[..., PyTree], carry: PyTree, *data: PyTree) -> Run:
+    """Return ``run(steps)``, which starts at ``carry``, applies ``carry = step(i, carry, *data)`` and waits.
+
+    One compiled program serves any number of steps, so nothing of Python's between two steps is timed. ``data`` are its
+    arguments, so that the compiler knows their shape alone.
+    """
+
+    @jax.jit
+    def many(steps: Array, carry: PyTree, *data: PyTree) -> PyTree:
+        return jax.lax.fori_loop(0, steps, lambda i, carry: step(i, carry, *data), carry)
+
+    def run(steps: int) -> None:
+        jax.block_until_ready(many(steps, carry, *data))
+
+    return run
+
+
+def time_in_turns(
     runs: Mapping[str, Run],
     rounds: int,
     sample_seconds: float = SAMPLE_SECONDS,
     longer: Mapping[str, float] | None = None,
     watch: Callable[[str], None] = lambda name: None,
 ) -> dict[str, Timing]:
-    """Time everyone in ``rounds`` rounds, A B C A B C …, after a first call and a choice of steps per sample.
+    """Time all ``runs`` in turns, A B C A B C …, so that what disturbs one round disturbs all of them.
 
-    ``longer`` has the seconds per sample of those for whom a call costs more than the others' does.
+    Args:
+        runs: what to time, by name.
+        rounds: samples of each; fewer for those that take longer than 20 seconds in all.
+        sample_seconds: how long a sample lasts at least.
+        longer: the seconds per sample of those for whom a call by itself costs more than the others' does.
+        watch: called with a name whenever it is that one's turn.
     """
     first, steps = {}, {}
     for name, run in runs.items():
@@ -67,7 +97,7 @@ def take_turns(
 
 
 def enough_steps(run: Run, sample_seconds: float) -> int:
-    """How many steps take ``sample_seconds``. The faster of two trials counts, as one may be held up."""
+    """Return how many steps take ``sample_seconds``. The faster of two trials counts, as one may be held up."""
     steps = 1
     while not _is_enough(taken := _seconds(run, steps), steps, sample_seconds):
         taken = min(taken, _seconds(run, steps))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bare pass: outputs of all networks at all points, and a given velocity pulled back to all weights.
 
-No step can be faster than the fastest of these at its shape. They differ in how the work is laid out alone, which
+No step can be faster than the fastest of these at its shape. They differ only in how the work is laid out, which
 decides on a CPU whether activations stay in its cache.
 """
 
@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fpovi._fast.affine import affine
-from fpovi.bench.repeated import Run, UnavailableError, repeated
 from fpovi.bench.settings import Setting
+from fpovi.bench.timing import Run, UnavailableError, compile_run
 from fpovi.types import PyTree, lookup
 
 MOST_UNROLLED = 50  # networks written out one by one: more would take minutes to compile
@@ -23,7 +23,7 @@ Pass = Callable[[PyTree, Array, Array], PyTree]
 
 
 def bare_pass(layout: str, setting: Setting) -> Run:
-    """The pass in one of :data:`LAYOUTS`, repeated.
+    """Return a run of the pass in one of :data:`LAYOUTS`.
 
     Weights stay as they are. Inputs change by a number too small to matter that depends on the last gradients, which
     keeps the compiler from doing anything once for all steps.
@@ -32,24 +32,24 @@ def bare_pass(layout: str, setting: Setting) -> Run:
     if layout == "unrolled" and setting.n > MOST_UNROLLED:
         raise UnavailableError(f"not for more than {MOST_UNROLLED} networks")
     keys = jax.random.split(jax.random.key(0), 3)
-    theta = arrange(_networks(keys[0], setting.sizes, setting.n))
+    theta = arrange(draw_networks(keys[0], setting.sizes, setting.n))
     x = jax.random.normal(keys[1], (setting.points, setting.sizes[0]))
     velocity = jax.random.normal(keys[2], (setting.n, setting.points, setting.sizes[-1]))
 
     def step(i: Array, last: PyTree, theta: PyTree, x: Array, velocity: Array) -> PyTree:
         return gradients(theta, x + 1e-30 * last[-1][1].ravel()[0], velocity)
 
-    return repeated(step, theta, theta, x, velocity)
+    return compile_run(step, theta, theta, x, velocity)
 
 
-def _networks(key: Array, sizes: tuple[int, ...], n: int) -> Layers:
+def draw_networks(key: Array, sizes: tuple[int, ...], n: int) -> Layers:
+    """Draw n networks, on a leading axis of weights and biases."""
     keys = jax.random.split(key, len(sizes) - 1)
     shapes = zip(keys, pairwise(sizes), strict=True)
     return [(jax.random.normal(k, (n, n_in, n_out)) / n_in**0.5, jnp.zeros((n, n_out))) for k, (n_in, n_out) in shapes]
 
 
 def _outputs(theta: Layers, x: Array) -> Array:
-    """Of one network."""
     for layer, (weight, bias) in enumerate(theta):
         x = (jax.nn.relu(x) if layer else x) @ weight + bias
     return x
@@ -62,12 +62,12 @@ def _pulled_back(values: Callable[[PyTree], Array], theta: PyTree, velocity: Arr
 
 
 def together(theta: Layers, x: Array, velocity: Array) -> Layers:
-    """All networks at once, by ``vmap``."""
+    """Pass through all networks at once, by ``vmap``."""
     return _pulled_back(lambda theta: jax.vmap(_outputs, in_axes=(0, None))(theta, x), theta, velocity)
 
 
 def in_turn(size: int) -> Pass:
-    """``size`` networks at a time; all forward and then all back, activations kept in between."""
+    """Take ``size`` networks at a time: all forward and then all back, activations kept in between."""
 
     def gradients(theta: Layers, x: Array, velocity: Array) -> Layers:
         values = lambda theta: jax.lax.map(lambda one: _outputs(one, x), theta, batch_size=_by(size))  # noqa: E731
@@ -77,13 +77,13 @@ def in_turn(size: int) -> Pass:
 
 
 def in_turn_again(theta: Layers, x: Array, velocity: Array) -> Layers:
-    """One network at a time, and the activations computed again on the way back instead of kept."""
+    """Take one network at a time, and compute activations again on the way back instead of keeping them."""
     once_more = jax.checkpoint(lambda one: _outputs(one, x))
     return _pulled_back(lambda theta: jax.lax.map(once_more, theta), theta, velocity)
 
 
 def there_and_back(size: int) -> Pass:
-    """``size`` networks forward and straight back: only for velocities that do not depend on the other networks."""
+    """Take ``size`` networks forward and straight back: only for velocities that do not depend on other networks."""
 
     def gradients(theta: Layers, x: Array, velocity: Array) -> Layers:
         def one(pair: tuple[Layers, Array]) -> Layers:
@@ -100,7 +100,7 @@ def _by(size: int) -> int | None:
 
 
 def unrolled(theta: Layers, x: Array, velocity: Array) -> Layers:
-    """One product for each network, all written out, so that the scheduler sees them all."""
+    """Write out one product for each network, so that the scheduler sees them all."""
 
     def values(theta: Layers) -> Array:
         return jnp.stack([_outputs([(weight[i], bias[i]) for weight, bias in theta], x) for i in range(len(velocity))])
@@ -114,7 +114,7 @@ def _wide(theta: Layers) -> Layers:
 
 
 def wide(theta: Layers, x: Array, velocity: Array) -> Layers:
-    """The first layers of all networks as one product (B, d) × (d, n·h), the rest together."""
+    """Compute the first layers of all networks as one product (B, d) × (d, n·h), the rest together."""
 
     def values(theta: Layers) -> Array:
         (weight, bias), *rest = theta
@@ -131,7 +131,7 @@ def _rows(theta: Layers) -> Layers:
 
 
 def rows(first: Callable[[Array, Array, Array], Array]) -> Pass:
-    """Points along the last axis: ``first(weight, bias, x)`` for the first layers, the rest (o, i) × (i, B)."""
+    """Put points along the last axis: ``first(weight, bias, x)`` for the first layers, the rest (o, i) × (i, B)."""
 
     def gradients(theta: Layers, x: Array, velocity: Array) -> Layers:
         def values(theta: Layers) -> Array:
@@ -147,13 +147,13 @@ def rows(first: Callable[[Array, Array, Array], Array]) -> Pass:
 
 
 def _one_product(weight: Array, bias: Array, x: Array) -> Array:
-    """(n·h, d) × (d, B)"""
+    """Compute (n·h, d) × (d, B)."""
     n, h, d = weight.shape
     return (weight.reshape(n * h, d) @ x.T).reshape(n, h, -1) + bias[..., None]
 
 
 def _in_blocks(weight: Array, bias: Array, x: Array) -> Array:
-    """That, and its derivative in blocks of columns."""
+    """Compute the same, with its derivative in blocks of columns."""
     return jax.vmap(affine, in_axes=(0, 0, None))(jnp.swapaxes(weight, 1, 2), bias, x.T)
 
 

@@ -12,9 +12,9 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from fpovi.bench.ours import LEARNING_RATE, PRIOR_DRAWS
-from fpovi.bench.repeated import Run
+from fpovi.bench.contestants.ours import LEARNING_RATE, PRIOR_DRAWS
 from fpovi.bench.settings import Setting
+from fpovi.bench.timing import Run
 from fpovi.types import Batch
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
@@ -22,14 +22,14 @@ FLOOR, LENGTHSCALE_FLOOR, REACH = 1e-3, 1e-5, 2.0
 
 
 def outputs(theta: Layers, x: torch.Tensor) -> torch.Tensor:
-    """Of networks on a leading axis, (n, B, 1)."""
+    """Return the outputs of networks on a leading axis, shape (n, B, 1)."""
     for layer, (weight, bias) in enumerate(theta):
         x = (torch.relu(x) if layer else x) @ weight + bias[:, None]
     return x
 
 
 def outputs_to_compile(theta: Layers, x: torch.Tensor) -> torch.Tensor:
-    """The same, in the form whose way back ``torch.compile`` makes three times faster than that of the other."""
+    """Return the same, written so that ``torch.compile`` makes the backward pass three times faster."""
     x = x.expand(len(theta[0][0]), *x.shape)
     for layer, (weight, bias) in enumerate(theta):
         x = torch.baddbmm(bias[:, None], torch.relu(x) if layer else x, weight)
@@ -37,7 +37,7 @@ def outputs_to_compile(theta: Layers, x: torch.Tensor) -> torch.Tensor:
 
 
 def prior_networks(sizes: tuple[int, ...], draws: int) -> Layers:
-    """Weights N(0, 1/n_in) and biases N(0, 1), from one call to the generator."""
+    """Draw weights N(0, 1/n_in) and biases N(0, 1) in one call to the generator."""
     shapes = list(pairwise(sizes))
     normal = torch.randn(draws, sum((n_in + 1) * n_out for n_in, n_out in shapes))
     theta, start = [], 0
@@ -49,7 +49,7 @@ def prior_networks(sizes: tuple[int, ...], draws: int) -> Layers:
 
 
 def prior_score(f: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
-    """−V max(Λ, floor)⁻¹ Vᵀ (f − m) with the moments of ``samples (draws, d)``, at ``f (n, d)``."""
+    """Return −V max(Λ, floor)⁻¹ Vᵀ (f − m) with the moments of ``samples (draws, d)``, at ``f (n, d)``."""
     wide, samples = f.double(), samples.double()
     mean = samples.mean(0)
     centred = samples - mean
@@ -58,7 +58,7 @@ def prior_score(f: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
 
 
 def svgd_velocity(f: torch.Tensor, score: torch.Tensor) -> torch.Tensor:
-    """(K s + repulsion)/n with the Gaussian kernel at the median lengthscale; ``f`` and ``score`` are (n, d)."""
+    """Return (K s + repulsion)/n with the Gaussian kernel at the median lengthscale; ``f`` and ``score`` are (n, d)."""
     n = len(f)
     centred = f - f.mean(0)
     norms = (centred**2).sum(1)
@@ -88,7 +88,7 @@ class TorchFunctionSVGD:
         self.adam = torch.optim.Adam([*self.leaves, self.rho], lr=LEARNING_RATE, fused=True)
 
     def measurement(self) -> torch.Tensor:
-        """The labelled inputs, and extra ones around them at random radii."""
+        """Return the labelled inputs, and extra ones around them at random radii."""
         extra, features = self.setting.extra, self.x.shape[1]
         if not extra:
             return self.x
@@ -96,7 +96,7 @@ class TorchFunctionSVGD:
         return torch.cat([self.x, centres + REACH * torch.rand(extra, 1) * torch.randn(extra, features)])
 
     def prior_points(self) -> torch.Tensor:
-        """Half labelled, half extra."""
+        """Return which rows feel the prior: half labelled, half extra."""
         half = self.setting.prior_points // 2 if self.setting.extra else self.setting.prior_points
         labelled = torch.randperm(self.setting.batch)[:half]
         extra = self.setting.batch + torch.randperm(self.setting.extra)[: self.setting.prior_points - half]
@@ -105,7 +105,7 @@ class TorchFunctionSVGD:
     def velocities(
         self, f: torch.Tensor, x: torch.Tensor, chosen: torch.Tensor, draws: Layers
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Where values f (n, B, 1) and noises should move, uphill; the prior is felt at the ``chosen`` points."""
+        """Return the ascent directions of values f (n, B, 1) and noises; the prior is felt at the ``chosen`` points."""
         noise = torch.nn.functional.softplus(self.rho)
         weight = self.num_data / len(self.y)
         residual = (self.y - f[:, : len(self.y)]) / noise[:, None, None]
@@ -118,7 +118,7 @@ class TorchFunctionSVGD:
         return velocity, by_noise * torch.sigmoid(self.rho)
 
     def runner(self, compiled: bool) -> Run:
-        """A callable that takes so many steps."""
+        """Return ``run(steps)``, eager or compiled."""
         forward, velocities = outputs, torch.no_grad()(self.velocities)
         if compiled:
             forward, velocities = torch.compile(outputs_to_compile), torch.compile(velocities)

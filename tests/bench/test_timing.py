@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock of the bench, with a clock of our own in its place: nothing here depends on how fast the machine is."""
+"""Timing in turns, with a made-up clock: nothing here depends on how fast the machine is."""
 
 import pytest
 
-from fpovi.bench import measure
-from fpovi.bench.measure import Timing, enough_steps, take_turns
+from fpovi.bench import timing
+from fpovi.bench.timing import Timing, enough_steps, time_in_turns
 
 
 class Clock:
-    """Time that passes only when someone works."""
+    """A clock whose time passes only when a worker runs."""
 
     def __init__(self):
         self.now, self.calls = 0.0, []
@@ -27,13 +27,13 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(measure.time, "perf_counter", clock.perf_counter)
+    monkeypatch.setattr(timing.time, "perf_counter", clock.perf_counter)
     return clock
 
 
 def test_contestants_take_turns_and_times_are_per_step(clock):
     runs = {"a": clock.worker("a", 0.001, first=3.0), "b": clock.worker("b", 0.01)}
-    found = take_turns(runs, rounds=4)
+    found = time_in_turns(runs, rounds=4)
     assert found["a"].first_call == pytest.approx(3.001)
     assert found["a"].samples == pytest.approx([0.001] * 4)
     assert found["b"].samples == pytest.approx([0.01] * 4)
@@ -43,13 +43,13 @@ def test_contestants_take_turns_and_times_are_per_step(clock):
 
 def test_a_sample_is_long_enough_and_warmed_up(clock):
     runs = {"a": clock.worker("a", 0.0001)}
-    steps = take_turns(runs, rounds=2, sample_seconds=0.05)["a"].steps
+    steps = time_in_turns(runs, rounds=2, sample_seconds=0.05)["a"].steps
     assert 0.05 <= steps * 0.0001 < 0.2
     assert clock.calls[-2:] == [("a", steps // 10), ("a", steps)]
 
 
 def test_samples_of_some_are_longer(clock):
-    found = take_turns({"a": clock.worker("a", 0.01), "b": clock.worker("b", 0.01)}, 1, 0.1, {"b": 1.0})
+    found = time_in_turns({"a": clock.worker("a", 0.01), "b": clock.worker("b", 0.01)}, 1, 0.1, {"b": 1.0})
     assert found["a"].steps < 20
     assert found["b"].steps >= 100
 
@@ -67,8 +67,8 @@ def test_a_few_steps_where_one_is_long(clock):
 
 
 def test_the_slow_sit_out(clock, monkeypatch):
-    monkeypatch.setattr(measure, "MOST_SECONDS", 5.0)
-    found = take_turns({"slow": clock.worker("slow", 4.0), "fast": clock.worker("fast", 0.1)}, rounds=6)
+    monkeypatch.setattr(timing, "MOST_SECONDS", 5.0)
+    found = time_in_turns({"slow": clock.worker("slow", 4.0), "fast": clock.worker("fast", 0.1)}, rounds=6)
     assert len(found["slow"].samples) == 2
     assert len(found["fast"].samples) == 6
 
