@@ -73,7 +73,7 @@ def _take(data: Regression, train: Rows, test: Rows) -> Split:
     return Split(data.x[train], data.y[train], data.x[test], data.y[test])
 
 
-DRAWS: dict[str, Callable[[str, Regression, int], Split]] = {
+SPLIT_KINDS: dict[str, Callable[[str, Regression, int], Split]] = {
     "standard": lambda name, data, number: standard_split(data, number),
     "random": random_split,
 }
@@ -83,12 +83,14 @@ PARTS: dict[str, Callable[[str, Regression, int], Parts]] = {
 }
 
 
-def load_split(name: str, draw: str = "standard", number: int = 0, folder: Path | str | None = None) -> Split:
-    """Split ``number`` of a UCI set, drawn in one of the ways that :data:`DRAWS` lists."""
-    return lookup(DRAWS, draw, "draw")(name, load_uci(name, folder), number)
+def load_split(name: str, split_kind: str = "standard", number: int = 0, folder: Path | str | None = None) -> Split:
+    """Split ``number`` of a UCI set, drawn in one of the ways that :data:`SPLIT_KINDS` lists."""
+    return lookup(SPLIT_KINDS, split_kind, "split_kind")(name, load_uci(name, folder), number)
 
 
-def load_held_out(name: str, draw: str = "standard", number: int = 0, folder: Path | str | None = None) -> HeldOut:
+def load_held_out(
+    name: str, split_kind: str = "standard", number: int = 0, folder: Path | str | None = None
+) -> HeldOut:
     """The same split with validation rows taken out of its training rows."""
     data = load_uci(name, folder)
-    return held_out(data, lookup(PARTS, draw, "draw")(name, data, number))
+    return held_out(data, lookup(PARTS, split_kind, "split_kind")(name, data, number))

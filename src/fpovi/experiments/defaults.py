@@ -9,7 +9,7 @@ from typing import Any
 
 from fpovi.baselines import normal
 from fpovi.calibration import evaluate
-from fpovi.datasets.splits import DRAWS, load_split
+from fpovi.datasets.splits import SPLIT_KINDS, load_split
 from fpovi.datasets.uci import UCI, Split
 from fpovi.estimators import BNNRegressor
 from fpovi.experiments.harness.comparison import SCORES, compare
@@ -57,13 +57,13 @@ def cells(options: Options) -> list[Cell]:
     datasets, splits = lookup(PRESETS, options.preset, "preset")
     return grid(
         "defaults", options, datasets=datasets, splits=lambda dataset: splits, methods=tuple(METHODS),
-        known_datasets=UCI, known_methods=METHODS, known_draws=DRAWS,
+        known_datasets=UCI, known_methods=METHODS, known_split_kinds=SPLIT_KINDS,
     )  # fmt: skip
 
 
 def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> dict[str, Any]:
     """The scores of one method on the test rows of one split."""
-    split = load_split(cell.dataset, cell.draw, cell.split)
+    split = load_split(cell.dataset, cell.split_kind, cell.split)
     predictive = lookup(METHODS, cell.method, "method")(cell.seed, split)
     return {name: float(value) for name, value in evaluate(predictive, split.y_test).items()}
 

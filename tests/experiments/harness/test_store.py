@@ -46,6 +46,14 @@ def test_a_result_that_is_not_finite_comes_back_too(store):
     assert back.metrics["nll"] == math.inf
 
 
+def test_rows_with_the_former_name_of_the_kind_of_splits_still_load(store):
+    store.append(Row(Cell("toy", "svgd", split_kind="random"), {}, 0.5, VERSIONS))
+    line = store.path.read_bytes()
+    store.path.write_bytes(line.replace(b'"split_kind"', b'"draw"'))
+    store.append(row("gfsf"))
+    assert store.rows() == [Row(Cell("toy", "svgd", split_kind="random"), {}, 0.5, VERSIONS), row("gfsf")]
+
+
 @pytest.mark.parametrize("cut", [1, 20, -2])
 def test_a_line_that_a_kill_cut_short_does_not_count(store, cut):
     store.append(row("svgd"))

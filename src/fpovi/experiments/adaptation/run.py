@@ -128,9 +128,9 @@ METHODS: dict[str, Callable[[Task, Inputs, Watch], Predictive]] = {
 
 
 def cells(options: Options) -> list[Cell]:
-    """Every method on every division of every set; ``draw`` has no say."""
+    """Every method on every division of every set; ``split_kind`` has no say."""
     preset = lookup(PRESETS, options.preset, "preset")
-    whole = options._replace(draw="standard")
+    whole = options._replace(split_kind="standard")
     return grid(
         "adaptation", whole, datasets=preset.datasets, splits=lambda dataset: preset.splits, methods=tuple(METHODS),
         known_datasets=UCI, known_methods=METHODS,
