@@ -57,7 +57,7 @@ class SineTask(NamedTuple):
 
     @property
     def scaled_grid(self) -> jax.Array:
-        """The inputs where posteriors are compared, standardised."""
+        """Return the inputs where posteriors are compared, standardised."""
         return jnp.asarray(self.x_scaling(self.grid[:, None]), self.data.x.dtype)
 
     def network(self, **options: Any) -> Network:

@@ -69,7 +69,7 @@ class Trial(NamedTuple):
 def choose(seed: int, hidden: tuple[int, ...], split: Split, settings: RunSettings) -> Choice:
     """Return the candidate that, its spread corrected, finds held-out training rows most probable.
 
-    Test rows are not looked at. Gaussian noise decides which inputs are the best, and the other candidates get those.
+    Test rows have no part in it. Gaussian noise decides which inputs are the best, and the other candidates get those.
     Where the paper takes fewer steps than a trial may, all are tried with both numbers: some sets want more, some less.
 
     A candidate whose mean is much further off than that of another is not taken: where the noise may depend on the

@@ -44,8 +44,7 @@ def _mixture(floor: float) -> Likelihood:
 
 
 def mixture_for(y: NDArray[np.float64]) -> Likelihood:
-    """Return a mixture, no peak of which is narrower than about the rounding of the targets ``y``, if they
-    are rounded.
+    """Return a mixture whose peaks are at least about as wide as the rounding of the targets ``y``.
 
     Grades of wine are whole numbers: peaks at all of them may be as high as one likes, without a word about which it
     will be. (A single normal is high in one place only, and has to know it.) The least width has one digit, so that

@@ -54,12 +54,12 @@ class TrainingTask(NamedTuple):
 
     @property
     def steps_per_epoch(self) -> int:
-        """The number of steps of an epoch; the last may be on fewer rows."""
+        """Return the number of steps of an epoch; the last may be on fewer rows."""
         return -(-len(self.split.y_train) // self.batch_size)
 
     @property
     def settings(self) -> RunSettings:
-        """The steps of all epochs."""
+        """Return the run settings for all epochs."""
         steps = self.epochs * self.steps_per_epoch
         between = max(steps // REPORTS, 1) if self.valid is None else EPOCHS_PER_REPORT * self.steps_per_epoch
         return RunSettings(steps, self.batch_size, between)

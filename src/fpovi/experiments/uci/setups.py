@@ -125,7 +125,7 @@ SETUPS = {
         sources="SVGD largely cited from elsewhere",
     ),
     "kernels": Setup(
-        title="Kernels in weight space that look at functions (k_f) or activations (k_a)",
+        title="Kernels in weight space that compare functions (k_f) or activations (k_a)",
         rows_in="uci",
         hidden=(50,),
         protein_hidden=(100,),
