@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Distances between posteriors, against closed forms."""
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from fpovi.experiments.sine.distances import LEVELS, gaussian_kl, quantiles, wasserstein2
+from fpovi.experiments.sine.scores import LEVELS, gaussian_kl, quantiles, wasserstein2
 
 
 def test_quantiles_are_the_hundred_in_the_middle():
