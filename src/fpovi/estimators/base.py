@@ -164,7 +164,7 @@ class BaseBNN(BaseEstimator, ABC):
     def _train(
         self, run: RunSettings, keys: Keys, rows: Rows, known: dict[str, Any], earlier: State | None = None
     ) -> None:
-        """Fit particles to rows, from those of ``earlier``, if any, and remember the record they make with ``known``."""
+        """Fit particles to rows, from those of ``earlier``, if any, and remember the record they make."""
         training, held = hold_out(keys.hold, rows, self.validation_fraction if self.early_stopping else None)
         schedule = make_schedule(self.learning_rate, self.batch_size, self.max_epochs, len(training[0]))
         done = fit_particles(run, schedule, keys, known["spec"], known["scales"], training, held, earlier)
