@@ -4,6 +4,8 @@
 import os
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 VARIABLE = "FPOVI_DATA"
 
 
@@ -13,7 +15,7 @@ def data_folder(folder: Path | str | None = None) -> Path:
         return Path(folder)
     if os.environ.get(VARIABLE):
         return Path(os.environ[VARIABLE])
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "fpovi"
+    return user_cache_path("fpovi")
 
 
 def data_file(relative: str, folder: Path | str | None = None) -> Path:
