@@ -7,7 +7,7 @@ Nothing is tuned per set: every method gets the training rows of a split and ans
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fpovi.baselines import normal
+from fpovi.baselines import regressors
 from fpovi.calibration import evaluate
 from fpovi.datasets.splits import DRAWS, load_split
 from fpovi.datasets.uci import UCI, Split
@@ -31,16 +31,16 @@ def _estimator(**settings: Any) -> Method:
     )
 
 
-def _peer(method: Callable[..., normal.Answer]) -> Method:
-    return lambda seed, split: normal.answer(method, seed, split.x_train, split.y_train, split.x_test)
+def _peer(method: Callable[..., regressors.Gaussians]) -> Method:
+    return lambda seed, split: regressors.predict_dist(method, seed, split.x_train, split.y_train, split.x_test)
 
 
 METHODS: dict[str, Method] = {
     "fpovi": _estimator(),
     "fpovi_fixed": _estimator(prior="nngp"),
     "ensemble": _estimator(prior="nngp", space="weight", flow="ensemble", likelihood=gaussian()),
-    "gp": _peer(normal.gaussian_process),
-    "ngboost": _peer(normal.ngboost),
+    "gp": _peer(regressors.gaussian_process),
+    "ngboost": _peer(regressors.ngboost),
 }
 LABELS = {
     "fpovi": "BNNRegressor()",

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fpovi.baselines import normal, nuts
+from fpovi.baselines import nuts, regressors
 from fpovi.calibration import nll
 from fpovi.datasets.scaling import Scaled, scale_split
 from fpovi.datasets.uci import Split
@@ -42,7 +42,7 @@ class Task(NamedTuple):
     hidden: tuple[int, ...]
     batch_size: int
     epochs: int
-    gp_rows: int = normal.MOST_ROWS
+    gp_rows: int = regressors.MOST_ROWS
     valid: Rows | None = None
 
     @property
@@ -104,8 +104,8 @@ def learn_networks(learn: Learn, task: Task, watch: Watch) -> Predictive:
 
 def gaussian_process(task: Task, watch: Watch) -> Predictive:
     """The answer of scikit-learn's."""
-    method = partial(normal.gaussian_process, most_rows=task.gp_rows)
-    return normal.answer(method, task.seed, task.split.x_train, task.split.y_train, task.split.x_test)
+    method = partial(regressors.gaussian_process, most_rows=task.gp_rows)
+    return regressors.predict_dist(method, task.seed, task.split.x_train, task.split.y_train, task.split.x_test)
 
 
 def by_nuts(task: Task, watch: Watch) -> Answer:
