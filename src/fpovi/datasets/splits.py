@@ -104,6 +104,6 @@ def load_split(name: str, split_kind: str = "standard", number: int = 0, folder:
 def load_held_out(
     name: str, split_kind: str = "standard", number: int = 0, folder: Path | str | None = None
 ) -> HeldOut:
-    """Return the split of :func:`load_split` with validation rows taken out of its training rows; same arguments."""
+    """Return the split of :func:`load_split` with validation rows taken out of its training rows."""
     data = load_uci(name, folder)
     return held_out(data, lookup(PARTS, split_kind, "split_kind")(name, data, number))
