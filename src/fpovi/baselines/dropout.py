@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Monte Carlo dropout: one network, whose random thinnings are taken for draws of the posterior."""
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Unpack
 
 import jax
@@ -10,7 +10,6 @@ from jaxtyping import Array, Float
 
 from fpovi.baselines.layers import Layers, describe_layers
 from fpovi.baselines.optimisation import FitOptions, check_counts, draws_of, fit, log_joint, maximise
-from fpovi.baselines.reuse import made_once
 from fpovi.networks import MLP
 from fpovi.types import Algorithm, Batch, Key, Likelihood, Network, PyTree, Scalar, State
 
@@ -58,7 +57,7 @@ def mc_dropout(
     return draws_of(state, partial(_thinnings, rate, n, key_masks), n)
 
 
-@made_once
+@lru_cache(maxsize=64)
 def dropout(
     network: Network, likelihood: Likelihood, rate: float, optimiser: optax.GradientTransformation
 ) -> Algorithm:

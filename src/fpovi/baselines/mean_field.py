@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bayes by backprop: a Gaussian posterior with independent weights, by the evidence lower bound."""
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple, Unpack
 
 import jax
@@ -11,7 +11,6 @@ from jaxtyping import Array, Float
 
 from fpovi.baselines.layers import Layers, describe_layers
 from fpovi.baselines.optimisation import FitOptions, check_counts, draws_of, fit, log_likelihood, maximise
-from fpovi.baselines.reuse import made_once
 from fpovi.networks import MLP
 from fpovi.types import Algorithm, Batch, Key, Likelihood, Network, PyTree, Scalar, State
 
@@ -75,7 +74,7 @@ def _draws(n: int, key: Key, posterior: MeanField) -> MLP:
     return jax.vmap(posterior.sample)(jax.random.split(key, n))
 
 
-@made_once
+@lru_cache(maxsize=64)
 def mean_field(network: Network, likelihood: Likelihood, optimiser: optax.GradientTransformation) -> Algorithm:
     """Return the algorithm whose members are :class:`MeanField` posteriors, each fitted on its own."""
     layers = describe_layers(network)

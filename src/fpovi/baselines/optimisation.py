@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from fpovi.baselines.reuse import made_once
 from fpovi.flows import ensemble
 from fpovi.inference import weight_space
 from fpovi.inference.loop import run
@@ -173,6 +172,6 @@ def map_ensemble(
     return fit(key, partial(_ensemble, network, likelihood), n, data, **options)
 
 
-@made_once
+@lru_cache(maxsize=64)
 def _ensemble(network: Network, likelihood: Likelihood, optimiser: optax.GradientTransformation) -> Algorithm:
     return weight_space(network, likelihood, flow=ensemble, optimiser=optimiser)

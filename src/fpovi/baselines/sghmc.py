@@ -2,7 +2,7 @@
 """Stochastic gradient Hamiltonian Monte Carlo on the weights, by blackjax, in rescaled coordinates."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import blackjax
@@ -20,7 +20,6 @@ from fpovi.baselines.optimisation import (
     log_likelihood,
     map_ensemble,
 )
-from fpovi.baselines.reuse import made_once
 from fpovi.inference.batches import check_batch_size
 from fpovi.inference.loop import run
 from fpovi.inference.particles import ravel
@@ -106,7 +105,7 @@ def sghmc(
     return as_state(*jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *kept))
 
 
-@made_once
+@lru_cache(maxsize=64)
 def sghmc_algorithm(network: Network, likelihood: Likelihood, step_size: float, leapfrogs: int) -> Algorithm:
     """Return SGHMC as an algorithm; the ``optimiser`` of its state holds the scale of every coordinate."""
     if not (step_size > 0 and np.isfinite(step_size)) or leapfrogs < 1:
@@ -135,7 +134,7 @@ def sghmc_algorithm(network: Network, likelihood: Likelihood, step_size: float, 
     return Algorithm(init, step, partial(check_targets, network, likelihood))
 
 
-@made_once
+@lru_cache(maxsize=64)
 def _chain_starter(network: Network, likelihood: Likelihood) -> Callable[..., State]:
     return jax.jit(partial(start_chains, network=network, likelihood=likelihood))
 
