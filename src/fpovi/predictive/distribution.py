@@ -28,7 +28,7 @@ def predict(
     Args:
         network: the network that every particle parametrises.
         likelihood: turns a network's outputs into a distribution of the targets.
-        state: particles and their likelihood parameters, as :func:`~fpovi.run` returns them.
+        state: particles and their likelihood parameters, as :func:`fpovi.inference.run` returns them.
         x: B inputs, in the scale the particles were fitted in.
         shift, scale: one number, or one for each of m targets: the particles were fitted to (y − shift)/scale.
 
