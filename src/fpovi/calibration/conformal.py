@@ -121,7 +121,7 @@ def conformal(predictive: Predictive, y: Numbers, level: float = 0.9, score: Cla
     if rank > len(y):
         needed = math.ceil(level / (1 - level) - ROUNDING)
         raise ValueError(f"{len(y)} calibration rows are too few for level={level}: at least {needed} are needed")
-    if predictive.likelihood.classes or predictive.likelihood.binary:
+    if predictive.likelihood.support.labels:
         each = np.take_along_axis(score(_single_target_probs(predictive)), y.astype(np.int64), axis=-1)
         return Conformal(np.sort(each, axis=0)[rank - 1], level, score)
     mean, std = _mean_and_std(predictive)
@@ -129,14 +129,14 @@ def conformal(predictive: Predictive, y: Numbers, level: float = 0.9, score: Cla
 
 
 def _mean_and_std(predictive: Predictive) -> tuple[Array64, Array64]:
-    if predictive.likelihood.classes or predictive.likelihood.binary:
+    if predictive.likelihood.support.labels:
         raise ValueError("predictive is for classes, but these were calibrated on numbers")
     return compute_in_float64(predictive, mean_and_std)
 
 
 def _single_target_probs(predictive: Predictive) -> Array64:
     """Class probabilities ``(B, k)``."""
-    if not (predictive.likelihood.classes or predictive.likelihood.binary):
+    if not predictive.likelihood.support.labels:
         raise ValueError("predictive is for numbers, but these were calibrated on classes")
     probs = class_probs(predictive)
     if probs.shape[1] != 1:

@@ -61,7 +61,7 @@ def crps_rows(predictive: Predictive, y: Numbers) -> Array64:
         z = (jnp.asarray(y) - p.shift) / p.scale
         if p.likelihood.normal_components is not None:
             return p.scale * _normal_mixture(p.likelihood.normal_components, p.params, p.f, z)
-        if p.likelihood.discrete:
+        if p.likelihood.support.atoms:
             return _counts(p.likelihood, p.params, p.f, z, p.quantile(NEGLIGIBLE), p.quantile(1 - NEGLIGIBLE))
         mesh, length = _mesh(p.likelihood, p.params, p.f)
         # a multiple of four, so that other data seldom compile anew

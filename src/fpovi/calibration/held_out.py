@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpovi.predictive import Predictive
-from fpovi.types import Numbers
+from fpovi.types import Numbers, Support
 
 Array64 = NDArray[np.float64]
 
@@ -44,22 +44,22 @@ def checked_targets(predictive: Predictive, y: Numbers) -> NDArray[Any]:
     if missing:
         raise ValueError(f"y has {missing} values that are not finite: leave those rows out")
     f = np.asarray(predictive.f)  # the logarithm of a class's probability may be −∞
-    if np.any(np.isnan(f) if predictive.likelihood.discrete else ~np.isfinite(f)):
+    if np.any(np.isnan(f) if predictive.likelihood.support.atoms else ~np.isfinite(f)):
         raise ValueError("predictive holds values that are not finite: the particles or the inputs are not")
     y = y.astype(np.int64) if y.dtype.kind in "biu" else y.astype(np.float64)
     predictive.likelihood.check(y, num_outputs)
-    return y if predictive.likelihood.classes else y.astype(np.float64)
+    return y if predictive.likelihood.support is Support.CLASSES else y.astype(np.float64)
 
 
 def refuse_classes(predictive: Predictive, name: str) -> None:
     """Raise a ``ValueError`` if targets are classes; ``name`` is the function that was called."""
-    if predictive.likelihood.classes:
+    if predictive.likelihood.support is Support.CLASSES:
         raise ValueError(f"{name} is for targets with an order, but these are classes: see nll, brier and ece")
 
 
 def require_classes(predictive: Predictive, name: str) -> None:
     """Raise a ``ValueError`` unless targets are classes or 0 and 1; ``name`` is the function that was called."""
-    if not (predictive.likelihood.classes or predictive.likelihood.binary):
+    if not predictive.likelihood.support.labels:
         raise ValueError(f"{name} is for classes (categorical, bernoulli), but these targets are numbers: see crps")
 
 
@@ -84,4 +84,6 @@ def weighted_mean(values: NDArray[Any], sample_weight: Numbers | None) -> float:
 def class_probs(predictive: Predictive) -> Array64:
     """Return the class probabilities of every target, shape ``(B, m, k)``; for 0 or 1, k is 2."""
     probs = compute_in_float64(predictive, mean)
-    return probs[:, None, :] if predictive.likelihood.classes else np.stack([1 - probs, probs], axis=-1)
+    if predictive.likelihood.support is Support.CLASSES:
+        return probs[:, None, :]
+    return np.stack([1 - probs, probs], axis=-1)

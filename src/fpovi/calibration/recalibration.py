@@ -19,7 +19,7 @@ from fpovi.calibration.held_out import (
     weighted_mean,
 )
 from fpovi.predictive import Predictive
-from fpovi.types import Key, Likelihood, Numbers, PyTree
+from fpovi.types import Key, Likelihood, Numbers, PyTree, Support
 
 FACTORS = np.geomspace(1e-3, 1e3, 61)
 TEMPERATURES = (1e-2, 1e2)
@@ -89,16 +89,16 @@ def recalibrate(predictive: Predictive, factor: float) -> Predictive:
     """
     if not (factor > 0 and np.isfinite(factor)):
         raise ValueError(f"factor={factor} must be positive and finite")
-    if predictive.likelihood.classes or predictive.likelihood.binary:
+    if predictive.likelihood.support.labels:
         return _temper(predictive, jnp.asarray(factor, predictive.f.dtype))
     _stretchable(predictive, "recalibrate")
     return _stretch(predictive, jnp.asarray(factor, predictive.f.dtype))
 
 
 def _stretchable(predictive: Predictive, name: str) -> None:
-    if predictive.likelihood.classes or predictive.likelihood.binary:
+    if predictive.likelihood.support.labels:
         raise ValueError(f"{name} is for numbers, but these targets are classes: see temperature_scaling")
-    if predictive.likelihood.discrete:
+    if predictive.likelihood.support.atoms:
         raise ValueError(f"{name} is for targets that can be stretched, but these are counts: see conformal")
 
 
@@ -113,13 +113,15 @@ def _log_class_probs(predictive: Predictive) -> Float[Array, "B m k"]:
         each = jax.vmap(lambda params, f: likelihood.log_prob(params, f, y), axis_size=f.shape[0])(predictive.params, f)
         return jax.nn.logsumexp(each, axis=0) - jnp.log(jnp.asarray(f.shape[0], f.dtype))
 
-    return jnp.stack([of(label) for label in range(2 if likelihood.binary else f.shape[-1])], axis=-1)
+    count = 2 if likelihood.support is Support.BINARY else f.shape[-1]
+    return jnp.stack([of(label) for label in range(count)], axis=-1)
 
 
 @jax.jit
 def _temper(predictive: Predictive, temperature: Float[Array, ""]) -> Predictive:
     logits = _log_class_probs(predictive) / temperature
-    f = logits[..., 1] - logits[..., 0] if predictive.likelihood.binary else jax.nn.log_softmax(logits[:, 0])
+    binary = predictive.likelihood.support is Support.BINARY
+    f = logits[..., 1] - logits[..., 0] if binary else jax.nn.log_softmax(logits[:, 0])
     first = jax.tree.map(lambda leaf: leaf[:1], predictive.params)
     return Predictive(predictive.likelihood, f[None], first, predictive.shift, predictive.scale)
 

@@ -139,7 +139,7 @@ def pit(predictive: Predictive, y: Numbers, key: Key | None = None) -> Array64:
     refuse_classes(predictive, "pit")
     y = checked_targets(predictive, y)
     upper: Array64 = compute_in_float64(predictive, cdf, y)
-    if not predictive.likelihood.discrete:
+    if not predictive.likelihood.support.atoms:
         return upper
     if key is None:
         raise ValueError("key=None, but for whole numbers the transform is random: give a key")

@@ -22,7 +22,7 @@ from fpovi.calibration.held_out import (
 )
 from fpovi.calibration.reliability import coverage, ece, sharpness
 from fpovi.predictive import Predictive
-from fpovi.types import Numbers
+from fpovi.types import Numbers, Support
 
 LEVEL = 0.95
 
@@ -45,7 +45,7 @@ def evaluate(predictive: Predictive, y: Numbers, sample_weight: Numbers | None =
     >>> {name: round(value, 3) for name, value in evaluate(sure, [0]).items()}
     {'nll': 0.288, 'accuracy': 1.0, 'brier': 0.125, 'ece': 0.25}
     """
-    if predictive.likelihood.classes or predictive.likelihood.binary:
+    if predictive.likelihood.support.labels:
         return {
             "nll": nll(predictive, y, sample_weight),
             "accuracy": accuracy(predictive, y, sample_weight),
@@ -112,7 +112,7 @@ def brier(predictive: Predictive, y: Numbers, sample_weight: Numbers | None = No
     y = checked_targets(predictive, y)
     probs = class_probs(predictive)
     squared = np.sum((probs - (np.arange(probs.shape[-1]) == y[..., None])) ** 2, axis=-1)
-    return weighted_mean(squared / 2 if predictive.likelihood.binary else squared, sample_weight)
+    return weighted_mean(squared / 2 if predictive.likelihood.support is Support.BINARY else squared, sample_weight)
 
 
 def ood_auroc(score_in: Numbers, score_out: Numbers) -> float:

@@ -159,7 +159,7 @@ def held_out_figures(predictive: Predictive, y: NDArray[Any], targets: Sequence[
         For classes and 0 or 1: ``reliability``. For numbers and counts: ``coverage``, ``pit``, and ``intervals``, with
         several targets ``intervals-1`` and so on.
     """
-    if predictive.likelihood.classes or predictive.likelihood.binary:
+    if predictive.likelihood.support.labels:
         return {
             "reliability": _figure("Are confidences right?", SQUARE, reliability_diagram, reliability(predictive, y))
         }
