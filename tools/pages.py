@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fpovi.bench import exchange, memory
 from fpovi.bench.settings import SWEEPS
-from fpovi.bench.summary import summary, sweep_summary
+from fpovi.bench.tables import summary, sweep_summary
 from fpovi.experiments import defaults
 from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Row, Store
@@ -19,7 +19,7 @@ from fpovi.experiments.sine import synthetic_view
 from fpovi.experiments.uci.view import best_beside_paper
 from fpovi.plots import save_png
 
-STANDARD = Options().draw
+STANDARD = Options().split_kind
 
 
 class Table(NamedTuple):
@@ -52,7 +52,8 @@ TABLES = {
     "bench-memory": Table("bench-memory", _memory),
 }
 MARKER = re.compile(
-    r"(?P<head><!-- table: (?P<name>[\w-]+)(?: (?P<preset>\w+)(?: (?P<draw>\w+))?)? -->)\n.*?<!-- end -->", re.DOTALL
+    r"(?P<head><!-- table: (?P<name>[\w-]+)(?: (?P<preset>\w+)(?: (?P<kind>\w+))?)? -->)\n.*?<!-- end -->",
+    re.DOTALL,
 )
 
 PICTURE = re.compile(r"\]\((?P<path>[\w/-]*figures/(?P<name>[\w-]+)-(?P<preset>\w+)\.png)\)")
@@ -62,24 +63,24 @@ def render(text: str, results: Path) -> str:
     """``text`` with what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` made anew.
 
     NAME is one of :data:`TABLES`; ``<!-- table: NAME PRESET -->`` is what ``fpovi reproduce NAME --preset PRESET``
-    shows, of the rows there are, and ``<!-- table: NAME PRESET DRAW -->`` the same with ``--draw DRAW``.
+    shows, of the rows there are, and ``<!-- table: NAME PRESET KIND -->`` the same with ``--split-kind KIND``.
     """
 
     def fill(match: re.Match[str]) -> str:
-        name, preset, draw = match["name"], match["preset"], match["draw"] or STANDARD
+        name, preset, kind = match["name"], match["preset"], match["kind"] or STANDARD
         if preset is None:
             table = TABLES[name]
             made = table.make(Store(results / f"{table.file}.jsonl").rows())
         else:
-            made = markdown(EXPERIMENTS[name].view(rows_of(name, preset, results, draw)))
+            made = markdown(EXPERIMENTS[name].view(rows_of(name, preset, results, kind)))
         return f"{match['head']}\n{made}\n<!-- end -->"
 
     return MARKER.sub(fill, text)
 
 
-def rows_of(name: str, preset: str, results: Path, draw: str = STANDARD) -> list[Row]:
+def rows_of(name: str, preset: str, results: Path, split_kind: str = STANDARD) -> list[Row]:
     """The finished cells of an experiment's preset, in their order."""
-    cells = EXPERIMENTS[name].cells(Options(preset, draw=draw))
+    cells = EXPERIMENTS[name].cells(Options(preset, split_kind=split_kind))
     found = {row.cell: row for row in Store(results / f"{cells[0].experiment}.jsonl").rows()}
     return [found[cell] for cell in cells if cell in found]
 
@@ -100,6 +101,6 @@ def draw_figures(page: Path, results: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    for page in (Path("README.md"), *sorted(Path("docs").glob("*.md"))):
+    for page in (Path("README.md"), *sorted(Path("docs").rglob("*.md"))):
         page.write_text(render(page.read_text(), Path("results")))
         draw_figures(page, Path("results"))

@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from fpovi.datasets.scaling import INPUTS, normal_scores, scale_split, whiten
 from fpovi.datasets.splits import (
-    DRAWS,
     PARTS,
+    SPLIT_KINDS,
     held_out,
     load_held_out,
     load_split,
@@ -78,11 +78,11 @@ def test_splits_never_change(name):
     assert hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16] == known
 
 
-@pytest.mark.parametrize("draw", DRAWS)
-def test_validation_rows_come_from_the_training_rows(draw):
+@pytest.mark.parametrize("kind", SPLIT_KINDS)
+def test_validation_rows_come_from_the_training_rows(kind):
     """A tenth of all rows, and the test rows stay the same."""
     data = numbered(200)._replace(test_index=np.arange(40, dtype=np.int32).reshape(2, 20))
-    whole, inner = DRAWS[draw]("boston", data, 1), held_out(data, PARTS[draw]("boston", data, 1))
+    whole, inner = SPLIT_KINDS[kind]("boston", data, 1), held_out(data, PARTS[kind]("boston", data, 1))
     assert set(whole.y_train) == set(inner.split.y_train) | set(inner.y_valid)
     assert set(whole.y_test) == set(inner.split.y_test)
     assert len(inner.y_valid) == len(whole.y_train) - len(inner.split.y_train) == 20
@@ -105,24 +105,24 @@ def test_rows_held_out_of_real_sets():
 
 
 @needs_data
-@pytest.mark.parametrize("draw", DRAWS)
-def test_a_split_by_name(draw):
-    split = load_split("yacht", draw, 4)
+@pytest.mark.parametrize("kind", SPLIT_KINDS)
+def test_a_split_by_name(kind):
+    split = load_split("yacht", kind, 4)
     assert len(split.y_train) == 277
     assert len(split.y_test) == 31
 
 
 @needs_data
-def test_the_draws_differ():
+def test_the_kinds_of_splits_differ():
     assert not np.array_equal(load_split("yacht", "standard").y_test, load_split("yacht", "random").y_test)
 
 
 def test_bad_numbers_and_names():
     with pytest.raises(ValueError, match="number=-1 must not be negative"):
         random_parts("boston", 10, -1)
-    assert set(DRAWS) == {"standard", "random"}
+    assert set(SPLIT_KINDS) == {"standard", "random"}
     if os.environ.get("FPOVI_DATA"):
-        with pytest.raises(ValueError, match="draw='fixed' is not known; choose one of random, standard"):
+        with pytest.raises(ValueError, match="split_kind='fixed' is not known; choose one of random, standard"):
             load_split("yacht", "fixed")
 
 

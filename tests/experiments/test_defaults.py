@@ -11,7 +11,7 @@ from support.small_splits import a_split
 
 
 def test_cells_are_what_was_asked_for():
-    asked = Options(seed=3, datasets=("yacht",), splits=2, methods=("gp",), draw="random")
+    asked = Options(seed=3, datasets=("yacht",), splits=2, methods=("gp",), split_kind="random")
     assert defaults.cells(asked) == [Cell("defaults", "gp", "yacht", split, 3, "quick", "random") for split in (0, 1)]
     assert {cell.method for cell in defaults.cells(Options())} == set(defaults.METHODS)
     with pytest.raises(ValueError, match="method='gpp' is not known"):
@@ -26,7 +26,7 @@ def test_a_cell_runs_on_its_own_split(monkeypatch):
         return a_split()
 
     monkeypatch.setattr(defaults, "load_split", load_split)
-    found = defaults.run_cell(Cell("defaults", "gp", "yacht", 4, draw="random"))
+    found = defaults.run_cell(Cell("defaults", "gp", "yacht", 4, split_kind="random"))
     assert asked == [("yacht", "random", 4)]
     assert np.isfinite(found["nll"])
     assert found["rmse"] < 5  # y is 100 + 10 x with a standard deviation of 20

@@ -16,7 +16,7 @@ from rich.text import Text
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import one_of
 from fpovi.cli.progress import CellProgress
-from fpovi.datasets.splits import DRAWS
+from fpovi.datasets.splits import SPLIT_KINDS
 from fpovi.experiments.harness.experiment import Options, silent
 from fpovi.experiments.harness.store import Store
 from fpovi.experiments.harness.sweep import sweep
@@ -49,7 +49,7 @@ def reproduce(
     datasets: Names = None,
     splits: Annotated[int | None, typer.Option("--splits", help="How many splits.")] = None,
     methods: Names = None,
-    draw: Annotated[str, one_of(DRAWS, "Which splits of the UCI sets")] = "standard",
+    split_kind: Annotated[str, one_of(SPLIT_KINDS, "How data sets are split")] = "standard",
     jobs: Annotated[int, typer.Option("--jobs", help="How many cells at once, each in a process on its own core.")] = 1,
     backend: Annotated[str, one_of(BACKENDS, "Where these processes are, this machine or a Ray cluster")] = "loky",
     as_json: AsJson = False,
@@ -58,7 +58,7 @@ def reproduce(
     """Run an experiment, show its table and write its figure. What is finished is not run again."""
     with one_line_errors():
         chosen = lookup(EXPERIMENTS, experiment, "experiment")
-        cells = chosen.cells(Options(preset, seed, tuple(datasets or ()), splits, tuple(methods or ()), draw))
+        cells = chosen.cells(Options(preset, seed, tuple(datasets or ()), splits, tuple(methods or ()), split_kind))
         store = Store(out / f"{cells[0].experiment}.jsonl")
         if fresh:
             store.drop(cells)

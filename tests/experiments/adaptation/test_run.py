@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from fpovi.baselines import normal
+from fpovi.baselines import regressors
 from fpovi.datasets.uci import Regression
 from fpovi.estimators import BNNRegressor
 from fpovi.experiments.adaptation import run as adaptation
@@ -55,7 +55,7 @@ def test_a_cell_scores_both_regions(monkeypatch):
     def method(task, unlabelled, watch):
         asked.append((task, unlabelled))
         off = np.where(np.arange(len(task.split.y_test)) < 15, 30.0, 0.0)
-        return normal.answer(
+        return regressors.predict_dist(
             lambda seed, x, y, x_new: (z(task.split.y_test + off), np.full(len(x_new), 0.01)), 0,
             task.split.x_train, task.split.y_train, task.split.x_test,
         )  # fmt: skip
@@ -104,11 +104,11 @@ def test_the_estimator_compares_at_the_targets_inputs_too(monkeypatch, key):
     answer = adaptation.METHODS["fpovi-target"](task, data.x[regions.unlabelled], lambda *_: None)
     assert answer.f.shape == (4, 22, 1)
     [model] = seen
-    labelled = jnp.asarray(model.encoder_(task.split.x_train), jnp.float32)
+    labelled = jnp.asarray(model.fitted_.encoder(task.split.x_train), jnp.float32)
     points = np.asarray(model.measurement(key, labelled))
     np.testing.assert_array_equal(points[: len(labelled)], labelled)
     assert len(points) == len(labelled) + 40
-    known = model.encoder_(data.x[regions.unlabelled])
+    known = model.fitted_.encoder(data.x[regions.unlabelled])
     nearest = np.abs(points[-20:, None] - known).max(axis=2).min(axis=1)
     np.testing.assert_allclose(nearest, 0, atol=1e-6)  # float32
     assert adaptation.EXTRA_POINTS == 20

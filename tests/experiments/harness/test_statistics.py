@@ -143,8 +143,8 @@ def test_text_of_a_mean(mean, options, text):
     assert plus_minus(mean, **options) == text
 
 
-def test_rows_are_told_apart_by_split_draw_and_seed():
-    both = [*rows("a", [1.0]), *rows("a", [2.0], draw="random"), *rows("a", [3.0], seed=1)]
+def test_rows_are_told_apart_by_split_its_kind_and_seed():
+    both = [*rows("a", [1.0]), *rows("a", [2.0], split_kind="random"), *rows("a", [3.0], seed=1)]
     assert sorted(collect(both, "nll")["yacht"]["a"].values()) == [1, 2, 3]
     assert collect(both, "rmse") == {}
 

@@ -46,6 +46,14 @@ def test_a_result_that_is_not_finite_comes_back_too(store):
     assert back.metrics["nll"] == math.inf
 
 
+def test_rows_with_the_former_name_of_the_kind_of_splits_still_load(store):
+    store.append(Row(Cell("toy", "svgd", split_kind="random"), {}, 0.5, VERSIONS))
+    line = store.path.read_bytes()
+    store.path.write_bytes(line.replace(b'"split_kind"', b'"draw"'))
+    store.append(row("gfsf"))
+    assert store.rows() == [Row(Cell("toy", "svgd", split_kind="random"), {}, 0.5, VERSIONS), row("gfsf")]
+
+
 @pytest.mark.parametrize("cut", [1, 20, -2])
 def test_a_line_that_a_kill_cut_short_does_not_count(store, cut):
     store.append(row("svgd"))
@@ -172,8 +180,8 @@ def test_rows_say_how_long_they_took_and_with_what(store):
 SWEEP = """
 import sys, time
 from pathlib import Path
-from fpovi.experiments.store import Cell, Store
-from fpovi.experiments.sweep import sweep
+from fpovi.experiments.harness.store import Cell, Store
+from fpovi.experiments.harness.sweep import sweep
 
 def run_cell(cell):
     print("run", cell.seed, flush=True)
@@ -187,7 +195,7 @@ sweep([Cell("toy", "svgd", seed=seed) for seed in range(4)], run_cell, Store(Pat
 APPEND = """
 import sys
 from pathlib import Path
-from fpovi.experiments.store import Cell, Row, Store
+from fpovi.experiments.harness.store import Cell, Row, Store
 
 store, writer = Store(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)

@@ -17,10 +17,11 @@ import pytest
 from rich.console import Console
 
 from fpovi.cli.progress import CellProgress
+from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.sweep import CellsFailedError, sweep
 from fpovi.experiments.harness.workers import WorkerDiedError
-from fpovi.experiments.registry import EXPERIMENTS, Options
+from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.types import DivergedError
 
 CELLS = [Cell("toy", "svgd", seed=seed) for seed in range(4)]
@@ -166,8 +167,8 @@ def test_a_killed_worker_loses_only_what_ran(store):
 SWEEP = """
 import os, signal, sys, time
 from pathlib import Path
-from fpovi.experiments.store import Cell, Store
-from fpovi.experiments.sweep import sweep
+from fpovi.experiments.harness.store import Cell, Store
+from fpovi.experiments.harness.sweep import sweep
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background inherits deafness
 

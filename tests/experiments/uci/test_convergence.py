@@ -30,7 +30,7 @@ def test_cells_are_the_papers_set_and_choices_are_checked():
     assert {cell.dataset for cell in cells} == {"concrete"}
     assert len(cells) == 5 * len(convergence.METHODS)
     assert SETUPS[convergence.SETUP].presets["paper"].epochs == (1000, 1000)
-    for choice in ({"preset": "best"}, {"datasets": ("iris",)}, {"methods": ("gp",)}, {"draw": "lucky"}):
+    for choice in ({"preset": "best"}, {"datasets": ("iris",)}, {"methods": ("gp",)}, {"split_kind": "lucky"}):
         with pytest.raises(ValueError, match="is not known"):
             convergence.cells(Options(**choice))
 

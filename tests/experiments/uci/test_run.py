@@ -187,12 +187,12 @@ def test_held_out_rows_choose_the_epoch(monkeypatch):
 def test_cells_cover_the_tables_and_choices_are_checked():
     whole = uci.cells(MAIN, Options("paper"))
     assert len(whole) == len(set(whole)) == 13 * (8 * 20 + 5) + 4 * 20  # and NUTS on the sets with few rows
-    assert {cell.draw for cell in uci.cells(MAIN, Options(draw="random"))} == {"random"}
+    assert {cell.split_kind for cell in uci.cells(MAIN, Options(split_kind="random"))} == {"random"}
     some = EXPERIMENTS["uci"].cells(Options("paper", 7, ("yacht",), 3, ("gp", "f-svgd"), "random"))
     assert {(cell.split, cell.seed, cell.method) for cell in some} == {
         (split, 7, method) for split in range(3) for method in ("gp", "f-svgd")
     }
-    for choice in ({"preset": "fast"}, {"datasets": ("iris",)}, {"methods": ("vi",)}, {"draw": "lucky"}):
+    for choice in ({"preset": "fast"}, {"datasets": ("iris",)}, {"methods": ("vi",)}, {"split_kind": "lucky"}):
         with pytest.raises(ValueError, match="is not known"):
             uci.cells(MAIN, Options(**choice))
     with pytest.raises(ValueError, match="nuts' is too slow for protein: only for boston, concrete, energy, yacht"):
@@ -255,11 +255,11 @@ def test_every_method_has_a_name_and_every_baseline_a_method():
 
 
 @needs_data
-@pytest.mark.parametrize("draw", ["standard", "random"])
-def test_a_cell_on_real_data(draw, tmp_path, monkeypatch):
+@pytest.mark.parametrize("split_kind", ["standard", "random"])
+def test_a_cell_on_real_data(split_kind, tmp_path, monkeypatch):
     """Few epochs, but the target's own units: yacht has a standard deviation of 15."""
     monkeypatch.setitem(MAIN.presets, "quick", BRIEF)
-    cells, steps = uci.cells(MAIN, Options(splits=1, draw=draw)), []
+    cells, steps = uci.cells(MAIN, Options(splits=1, split_kind=split_kind)), []
     [row] = sweep(
         cells, lambda cell: uci.run_cell(cell, lambda *step: steps.append(step[:2])), Store(tmp_path / "rows")
     )

@@ -132,10 +132,10 @@ METHODS: dict[str, Callable[[TrainingTask, Inputs, Watch], Predictive]] = {
 
 
 def cells(options: Options) -> list[Cell]:
-    """Return the cells of every method on every division of every set; ``draw`` is ignored."""
+    """Return the cells of every method on every division of every set; ``split_kind`` is ignored."""
     preset = lookup(PRESETS, options.preset, "preset")
     return grid(
-        "adaptation", options._replace(draw="standard"),
+        "adaptation", options._replace(split_kind="standard"),
         datasets=preset.datasets, splits=lambda dataset: preset.splits, methods=tuple(METHODS),
         known_datasets=UCI, known_methods=METHODS,
     )  # fmt: skip

@@ -25,7 +25,7 @@ class Options(NamedTuple):
     datasets: tuple[str, ...] = ()
     splits: int | None = None
     methods: tuple[str, ...] = ()
-    draw: str = "standard"
+    split_kind: str = "standard"
 
 
 class Experiment(NamedTuple):
@@ -53,7 +53,7 @@ def grid(
     methods: Sequence[str],
     known_datasets: Collection[str],
     known_methods: Collection[str],
-    known_draws: Collection[str] = ("standard",),
+    known_split_kinds: Collection[str] = ("standard",),
 ) -> list[Cell]:
     """Return the cells of a user's choice of data sets, splits and methods; the preset decides what is left open.
 
@@ -67,20 +67,20 @@ def grid(
         methods: the methods of the preset.
         known_datasets: the data sets that may be chosen.
         known_methods: the methods that may be chosen.
-        known_draws: the kinds of splits that may be chosen.
+        known_split_kinds: the kinds of splits that may be chosen.
 
     >>> some = {"datasets": ["yacht"], "splits": len, "methods": ["gp"]}
     >>> known = {"known_datasets": ["yacht"], "known_methods": ["gp"]}
     >>> [(cell.dataset, cell.split) for cell in grid("uci", Options(splits=2), **some, **known)]
     [('yacht', 0), ('yacht', 1)]
     """
-    lookup(dict.fromkeys(known_draws), options.draw, "draw")
+    lookup(dict.fromkeys(known_split_kinds), options.split_kind, "split_kind")
     for dataset in options.datasets:
         lookup(dict.fromkeys(known_datasets), dataset, "dataset")
     for method in options.methods:
         lookup(dict.fromkeys(known_methods), method, "method")
     return [
-        Cell(experiment, method, dataset, split, options.seed or 0, options.preset, options.draw)
+        Cell(experiment, method, dataset, split, options.seed or 0, options.preset, options.split_kind)
         for dataset in (options.datasets or datasets)
         for split in range(options.splits or splits(dataset))
         for method in (options.methods or methods)

@@ -85,7 +85,7 @@ def collect(rows: Sequence[Row], metric: str) -> dict[str, dict[str, dict[Split,
         if metric in row.metrics:
             cell = row.cell
             of_method = found.setdefault(cell.dataset, {}).setdefault(cell.method, {})
-            of_method[cell.draw, cell.split, cell.seed] = float(row.metrics[metric])
+            of_method[cell.split_kind, cell.split, cell.seed] = float(row.metrics[metric])
     return found
 
 

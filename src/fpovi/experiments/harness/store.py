@@ -18,8 +18,8 @@ VERSIONED = ("fpovi", "jax", "optax", "equinox", "blackjax", "numpy")
 class Cell:
     """One cell of an experiment: what to run. Equal cells are the same result.
 
-    ``split`` is the number of a split of the data set, and ``draw`` how splits are made:
-    see :data:`fpovi.datasets.splits.DRAWS`.
+    ``split`` is the number of a split of the data set, and ``split_kind`` how splits are made:
+    see :data:`fpovi.datasets.splits.SPLIT_KINDS`.
     """
 
     experiment: str
@@ -28,7 +28,7 @@ class Cell:
     split: int = 0
     seed: int = 0
     preset: str = "quick"
-    draw: str = "standard"
+    split_kind: str = "standard"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,10 @@ class Store:
     def _parse(self, number: int, line: bytes) -> Row:
         try:
             fields = json.loads(line)
-            return Row(Cell(**fields["cell"]), fields["metrics"], fields["seconds"], fields["versions"])
+            cell = fields["cell"]
+            if "draw" in cell:  # the former name of split_kind
+                cell["split_kind"] = cell.pop("draw")
+            return Row(Cell(**cell), fields["metrics"], fields["seconds"], fields["versions"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{self.path}, line {number} is not a result row ({error}): repair or delete it"

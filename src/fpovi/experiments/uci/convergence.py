@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fpovi.calibration import nll
-from fpovi.datasets.splits import DRAWS
+from fpovi.datasets.splits import SPLIT_KINDS
 from fpovi.datasets.uci import UCI
 from fpovi.experiments.harness.experiment import Options, Watch, grid, silent
 from fpovi.experiments.harness.statistics import mean_of, plus_minus
@@ -40,7 +40,7 @@ def cells(options: Options) -> list[Cell]:
     number = lookup(SPLITS, options.preset, "preset")
     return grid(
         "convergence", options, datasets=("concrete",), splits=lambda dataset: number, methods=METHODS,
-        known_datasets=UCI, known_methods=LEARNERS, known_draws=DRAWS,
+        known_datasets=UCI, known_methods=LEARNERS, known_split_kinds=SPLIT_KINDS,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from fpovi.calibration import evaluate
-from fpovi.datasets.splits import DRAWS, load_held_out, load_split
+from fpovi.datasets.splits import SPLIT_KINDS, load_held_out, load_split
 from fpovi.datasets.uci import UCI, Split
 from fpovi.experiments.harness.comparison import SCORES
 from fpovi.experiments.harness.experiment import Options, Watch, grid, silent
@@ -31,7 +31,7 @@ def cells(setup: Setup, options: Options) -> list[Cell]:
     shown = (*preset.methods, *preset.from_paper_preset)
     listed = grid(
         setup.rows_in, options, datasets=preset.datasets, splits=splits, methods=shown,
-        known_datasets=UCI, known_methods=setup.methods, known_draws=DRAWS,
+        known_datasets=UCI, known_methods=setup.methods, known_split_kinds=SPLIT_KINDS,
     )  # fmt: skip
     able = [cell for cell in listed if cell.dataset in SMALL_SETS_ONLY.get(cell.method, (cell.dataset,))]
     missing = [cell for cell in listed if cell not in able and cell.method in options.methods]
@@ -84,7 +84,7 @@ def make_task(cell: Cell, split: Split, valid: Rows | None = None) -> TrainingTa
 
 def load_task(cell: Cell) -> TrainingTask:
     """Load the split of a cell, with rows to choose the epoch by where the setup has them."""
-    place = cell.dataset, cell.draw, cell.split
+    place = cell.dataset, cell.split_kind, cell.split
     if not lookup(SETUPS, cell.experiment, "experiment").held_out:
         return make_task(cell, load_split(*place))
     held = load_held_out(*place)
