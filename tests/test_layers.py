@@ -1,128 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Imports go down only: the package is a house of floors, and no module calls on one above it."""
 
-import ast
-from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
-
 import pytest
-
-PACKAGE = "fpovi"
-ROOT = Path(__file__).parents[1] / "src" / PACKAGE
-
-# Top to bottom. A room is a module or a package directly under fpovi.
-FLOORS = [
-    {"cli"},
-    {"experiments", "bench"},
-    {"baselines", "datasets"},
-    {"estimators"},
-    {"selection", "export"},
-    {"fitting"},
-    {"tabular", "persistence", "calibration", "plots", "diagnostics", "_progress"},
-    {"inference", "predictive"},
-    {"flows", "kernels", "measurement", "networks", "priors", "likelihoods"},
-    {"_fast", "_float64"},
-    {"types"},
-]
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-ENGINES, PARTS = FLOOR["inference"], FLOOR["flows"]
-ROOF = {PACKAGE, f"{PACKAGE}.__main__"}  # may import anything, and nothing imports it
-NOT_IN_PURE_JAX = {"pandas", "sklearn", "typer", "rich", "matplotlib", "scipy", "blackjax"}
-
-
-def room(module: str) -> str:
-    return module.split(".")[1]
-
-
-def module_name(path: Path, root: Path) -> str:
-    parts = path.relative_to(root).with_suffix("").parts
-    return ".".join((PACKAGE, *parts)).removesuffix(".__init__")
-
-
-def imported_names(module: str, path: Path) -> Iterator[str]:
-    """The dotted names that a module imports, anywhere in it, relative ones made absolute."""
-    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            source = ".".join([*base, *([node.module] if node.module else [])])
-            yield from (f"{source}.{alias.name}" for alias in node.names)
-
-
-def read_imports(root: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """For each module: the modules of this package it imports, and the libraries."""
-    paths = {module_name(path, root): path for path in sorted(root.rglob("*.py"))}
-    inside: dict[str, set[str]] = {module: set() for module in paths}
-    outside: dict[str, set[str]] = {module: set() for module in paths}
-    for module, path in paths.items():
-        for name in imported_names(module, path):
-            if name.split(".")[0] != PACKAGE:
-                outside[module].add(name.split(".")[0])
-                continue
-            while name not in paths and "." in name:  # a function or class: the module that has it
-                name = name.rpartition(".")[0]
-            inside[module].add(name)
-    return inside, outside
-
-
-def direction_faults(inside: dict[str, set[str]]) -> Iterator[str]:
-    for module, targets in inside.items():
-        for target in sorted(targets):
-            if target in ROOF:
-                yield f"{module} imports {target}, the roof: import from the module that defines the name instead"
-            elif room(target) not in FLOOR or room(target) == room(module):
-                continue
-            elif FLOOR[room(target)] < FLOOR[room(module)]:
-                yield (
-                    f"{module} imports {target} from a floor above: move what it needs to a lower floor, "
-                    "or let the caller pass it in"
-                )
-            elif FLOOR[room(target)] == FLOOR[room(module)] == PARTS:
-                yield (
-                    f"{module} imports {target}, but parts do not know each other: join them in an engine, "
-                    "or move what both need below the parts"
-                )
-
-
-def cycle_faults(inside: dict[str, set[str]]) -> Iterator[str]:
-    """Circles among the modules of one room, then among the rooms of one floor."""
-    siblings: dict[str, set[str]] = {}
-    neighbours: dict[str, set[str]] = {}
-    for module, targets in inside.items():
-        targets = targets - ROOF - {module}
-        siblings[module] = {target for target in targets if room(target) == room(module)}
-        same_floor = {room(t) for t in targets if FLOOR.get(room(t)) == FLOOR[room(module)]}
-        neighbours.setdefault(room(module), set()).update(same_floor - {room(module)})
-    for graph in (siblings, neighbours):
-        try:
-            TopologicalSorter(graph).prepare()
-        except CycleError as error:
-            circle = " -> ".join(reversed(error.args[1]))  # graphlib puts the imported before its importer
-            yield f"imports go in a circle, {circle}: move what both ends need into a module of its own"
-
-
-def library_faults(outside: dict[str, set[str]]) -> Iterator[str]:
-    for module, libraries in outside.items():
-        if FLOOR[room(module)] >= ENGINES:
-            for library in sorted(libraries & NOT_IN_PURE_JAX):
-                yield f"{module} imports {library}, but parts and engines are pure JAX: do it on a floor above"
-
-
-def faults(root: Path) -> list[str]:
-    """Everything in the package under root that breaks the layers, one sentence each."""
-    inside, outside = read_imports(root)
-    modules = inside.keys() - ROOF
-    housed = sorted(module for module in modules if room(module) in FLOOR)
-    homeless = sorted({room(module) for module in modules} - FLOOR.keys())
-    return [
-        *(f"{PACKAGE}.{name} is on no floor: give it one in FLOORS" for name in homeless),
-        *direction_faults({module: inside[module] for module in housed}),
-        *cycle_faults({module: inside[module] for module in housed}),
-        *library_faults({module: outside[module] for module in housed}),
-    ]
+from floors import FLOORS, ROOT, faults, lines_of
 
 
 def test_imports_go_down_only():
@@ -184,3 +64,7 @@ def test_fault_is_caught_and_named(tmp_path, file, text, said):
     (fault,) = faults(build(tmp_path, {**SOUND, file: text}))
     assert said in fault
     assert ": " in fault  # what to do about it
+
+
+def test_every_room_of_the_plan_exists_and_is_drawn_from_the_code():
+    assert all(lines_of(room) > 0 for rooms in FLOORS for room in rooms)

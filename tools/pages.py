@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fpovi.bench import exchange, memory
 from fpovi.bench.settings import SWEEPS
-from fpovi.bench.summary import summary, sweep_summary
+from fpovi.bench.tables import summary, sweep_summary
 from fpovi.experiments import defaults
 from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Row, Store

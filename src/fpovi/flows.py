@@ -7,29 +7,16 @@ knows nothing of networks or data; the same functions serve weights and function
 the *second* argument.
 """
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.types import Flow, Kernel
+from fpovi.types import Flow, Kernel, as_kernel
 
 
 def repulsion(f: Float[Array, "n d"], kernel: Kernel, weight: Float[Array, " n"] | None = None) -> Float[Array, "n d"]:
-    r"""The push that particle i feels from all others, :math:`\sum_j w_j \nabla_j K_{ij}`.
-
-    Kernels that know a shortcut use it; for any other function ``kernel(a, b)`` this is the definition, by
-    automatic differentiation.
-    """
-    weight = jnp.ones(f.shape[0], f.dtype) if weight is None else weight
-    if hasattr(kernel, "repulsion"):
-        return kernel.repulsion(f, weight)
-
-    def felt_by(f_i: Array) -> Array:
-        from_each = jax.grad(lambda others: jnp.sum(kernel(f_i[None], others)[0] * weight))(f)
-        return jnp.sum(from_each, axis=0)
-
-    return jax.lax.map(felt_by, f)
+    r"""Return the push that particle i feels from all others, :math:`\sum_j w_j \nabla_j K_{ij}`."""
+    return as_kernel(kernel).repulsion(f, jnp.ones(f.shape[0], f.dtype) if weight is None else weight)
 
 
 def svgd(f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Kernel) -> Float[Array, "n d"]:
@@ -64,13 +51,15 @@ def pi_sgld(f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Kernel) 
     return svgd(f, score, kernel) + w_sgld_b(f, score, kernel)
 
 
-def gfsf(f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Kernel, ridge: float = 0.0) -> Float[Array, "n d"]:
+def gfsf(
+    f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Kernel, ridge: float = 1e-3
+) -> Float[Array, "n d"]:
     r"""Gradient flow with a smoothed test function (Table 1, row 4; Liu et al. 2019).
 
     .. math:: \phi_i = s_i + \sum_j (K + \lambda I)^{-1}_{ij} \sum_k \nabla_k K_{jk}
 
-    ``ridge`` is λ. The linear system is solved in double precision: K tends to the matrix of ones, which has no
-    inverse, as particles come together.
+    ``ridge`` is λ, 0 in the paper. The linear system is solved in double precision: K tends to the matrix of ones,
+    which has no inverse, as particles come together.
 
     Note:
         The paper's table writes the repulsion inside the sum as :math:`\nabla_j K_{ij}`; the method it cites

@@ -15,14 +15,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._fast.median import median
-from fpovi.types import Network, PyTree
+from fpovi.types import KernelModule, Network, PyTree
 
 Lengthscale = float | Array | Callable[[Array], Array]
 Canonical = Callable[[Array], Array]
 
 
 def squared_distances(a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[Array, "n m"]:
-    """‖aᵢ − bⱼ‖² by one matrix product: no array of size n·m·d.
+    """Return ‖aᵢ − bⱼ‖² by one matrix product: no array of size n·m·d.
 
     Both sides are first centred on b's mean, which leaves the distances alone and keeps float32 from cancelling.
     """
@@ -33,26 +33,31 @@ def squared_distances(a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[A
 
 
 def median_lengthscale(f: Float[Array, "n d"], factor: float = 1.0, floor: float = 1e-5) -> Float[Array, ""]:
-    r"""The median heuristic: :math:`\ell = c\,\sqrt{\mathrm{median}(d^2) / (2\log(n+1))}`, with ℓ² at least ``floor``.
+    r"""Return the lengthscale of the median heuristic.
 
-    The median runs over the whole n×n matrix, its zero diagonal included. With one particle ℓ² is the floor.
+    .. math:: \ell = c\,\sqrt{\mathrm{median}(d^2) / (2\log(n+1))}
 
-    ``factor`` is c, 1 in the literature. There a particle at the median distance has K = 1/(n+1): in more than a few
-    dimensions particles hardly feel each other, and the spread comes out too small. A factor of 2 to 4 lets the
-    kernel see the whole cloud and restores it: ``rbf(partial(median_lengthscale, factor=2.0))``.
+    The median runs over the whole n×n matrix, its zero diagonal included.
+
+    Args:
+        f: all particles.
+        factor: c, 1 in the literature. There a particle at the median distance has K = 1/(n+1): in more than a few
+            dimensions particles hardly feel each other, and the spread comes out too small. A factor of 2 to 4 lets
+            the kernel see the whole cloud and restores it: ``rbf(partial(median_lengthscale, factor=2.0))``.
+        floor: the least ℓ², which a single particle has.
     """
     squared = median(squared_distances(f, f)) / (2 * jnp.log(f.shape[0] + 1.0).astype(f.dtype))
     return jnp.sqrt(jnp.maximum(factor**2 * squared, floor))
 
 
-class StationaryKernel(eqx.Module):
+class StationaryKernel(KernelModule):
     """A kernel of ‖a − b‖/ℓ with the profile ``profile(r²)``."""
 
     lengthscale: Lengthscale
     profile: Callable[[Array], Array] = eqx.field(static=True)
 
     def at(self, f: Float[Array, "n d"]) -> "StationaryKernel":
-        """This kernel with the lengthscale that suits the particles ``f``, held fixed."""
+        """Return this kernel with the lengthscale that suits the particles ``f``, held fixed."""
         if not callable(self.lengthscale):
             return self
         return StationaryKernel(jax.lax.stop_gradient(self.lengthscale(f)), self.profile)
@@ -61,14 +66,18 @@ class StationaryKernel(eqx.Module):
         lengthscale = jnp.asarray(self.at(b).lengthscale, a.dtype)
         return self.profile(squared_distances(a, b) / lengthscale**2)
 
+    def settled_lengthscale(self) -> Array | float:
+        """Return ℓ where it is settled."""
+        return jnp.nan if callable(self.lengthscale) else self.lengthscale
+
     def repulsion(self, a: Float[Array, "n d"], weight: Float[Array, " n"]) -> Float[Array, "n d"]:
-        """Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ, which for a stationary kernel is −∂/∂aᵢ Σⱼ wⱼ K(aᵢ, aⱼ)."""
+        """Return Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ, which for a stationary kernel is −∂/∂aᵢ Σⱼ wⱼ K(aᵢ, aⱼ)."""
         fixed = self.at(a)
         return -jax.grad(lambda moved: jnp.sum(fixed(moved, a) @ weight))(a)
 
 
 def rbf(lengthscale: Lengthscale = median_lengthscale) -> StationaryKernel:
-    r"""The Gaussian kernel :math:`\exp(-\|a-b\|^2 / 2\ell^2)`.
+    r"""Return the Gaussian kernel :math:`\exp(-\|a-b\|^2 / 2\ell^2)`.
 
     >>> import jax.numpy as jnp
     >>> float(rbf(1.0)(jnp.zeros((1, 2)), jnp.ones((1, 2)))[0, 0])  # exp(-1)
@@ -78,7 +87,7 @@ def rbf(lengthscale: Lengthscale = median_lengthscale) -> StationaryKernel:
 
 
 def imq(lengthscale: Lengthscale = median_lengthscale) -> StationaryKernel:
-    r"""The inverse multiquadric :math:`(1 + \|a-b\|^2 / 2\ell^2)^{-1/2}`, with heavier tails than ``rbf``."""
+    r"""Return the inverse multiquadric :math:`(1 + \|a-b\|^2 / 2\ell^2)^{-1/2}`, with heavier tails than ``rbf``."""
     return StationaryKernel(_positive(lengthscale), _imq_profile)
 
 
@@ -109,28 +118,29 @@ class RepresentationKernel(eqx.Module):
     forward: Callable[[Network, Canonical], Callable[..., tuple[Array, PyTree]]] = eqx.field(static=True)
 
     def on(self, represent: Callable[[Float[Array, "n p"]], Float[Array, "n r"]]) -> "BoundKernel":
-        """The kernel on ravelled weights, given the map from all particles' weights to their representations."""
+        """Return the kernel on ravelled weights, given the map from all particles' weights to their representations."""
         return BoundKernel(self.base, represent)
 
 
-class BoundKernel(eqx.Module):
+class BoundKernel(KernelModule):
     """A :class:`RepresentationKernel` at fixed inputs: an ordinary ``kernel(a, b)`` on ravelled weights."""
 
     base: StationaryKernel
     represent: Callable[[Array], Array] = eqx.field(static=True)
 
     def at(self, theta: Float[Array, "n p"]) -> "BoundKernel":
+        """Return this kernel with the lengthscale that suits the representations of all particles."""
         return BoundKernel(self.base.at(self.represent(theta)), self.represent)
 
-    @property
-    def lengthscale(self) -> Lengthscale:
-        return self.base.lengthscale
+    def settled_lengthscale(self) -> Array | float:
+        """Return the lengthscale between representations."""
+        return self.base.settled_lengthscale()
 
     def __call__(self, a: Float[Array, "n p"], b: Float[Array, "m p"]) -> Float[Array, "n m"]:
         return self.base(self.represent(a), self.represent(b))
 
     def repulsion(self, a: Float[Array, "n p"], weight: Float[Array, " n"]) -> Float[Array, "n p"]:
-        """Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ = Σⱼ Jⱼᵀ wⱼ ∂k(rᵢ, rⱼ)/∂rⱼ: one forward pass, n pull-backs."""
+        """Return Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ = Σⱼ Jⱼᵀ wⱼ ∂k(rᵢ, rⱼ)/∂rⱼ: one forward pass, n pull-backs."""
         r, pullback = jax.vjp(self.represent, a)
         base = self.base.at(r)
 
@@ -142,7 +152,7 @@ class BoundKernel(eqx.Module):
 
 
 def function_value(base: StationaryKernel | None = None) -> RepresentationKernel:
-    r"""The function-value kernel :math:`k_f(\theta,\theta') = k(f(x;\theta), f(x;\theta'))` for weight space."""
+    r"""Return the function-value kernel :math:`k_f(\theta,\theta') = k(f(x;\theta), f(x;\theta'))` for weight space."""
 
     def forward(network: Network, canonical: Canonical) -> Callable[..., tuple[Array, PyTree]]:
         def values(*args: Any) -> tuple[Array, PyTree]:
@@ -155,7 +165,7 @@ def function_value(base: StationaryKernel | None = None) -> RepresentationKernel
 
 
 def activation(base: StationaryKernel | None = None) -> RepresentationKernel:
-    r"""The activation kernel :math:`k_a(\theta,\theta') = k(h(x;\theta), h(x;\theta'))`, h all layers' activations."""
+    r"""Return the activation kernel :math:`k_a(\theta,\theta') = k(h(x;\theta), h(x;\theta'))`, h of all layers."""
 
     def forward(network: Network, canonical: Canonical) -> Callable[..., tuple[Array, PyTree]]:
         if network.activations is None:
@@ -165,4 +175,9 @@ def activation(base: StationaryKernel | None = None) -> RepresentationKernel:
     return RepresentationKernel(rbf() if base is None else base, forward)
 
 
-KERNELS = {"rbf": rbf, "imq": imq, "function_value": function_value, "activation": activation}
+KERNELS: dict[str, Callable[..., StationaryKernel | RepresentationKernel]] = {
+    "rbf": rbf,
+    "imq": imq,
+    "function_value": function_value,
+    "activation": activation,
+}

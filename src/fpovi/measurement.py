@@ -23,27 +23,35 @@ def _beside_batch(draw: Callable[[Key, Array], Array]) -> Measurement:
 
 
 def train_only() -> Measurement:
-    """No extra points: functions are compared at the labelled inputs alone."""
+    """Return a sampler of no extra points: functions are compared at the labelled inputs alone."""
     return lambda key, x: x
 
 
-def kde(size: int, bandwidth: Numbers, centres: Numbers | None = None) -> Measurement:
-    """``size`` draws from a Gaussian kernel density estimate: a random centre plus ``bandwidth``·N(0, 1).
+def kde(size: int = 20, bandwidth: Numbers = 1.0, centres: Numbers | None = None) -> Measurement:
+    """Return a sampler from a Gaussian kernel density estimate: a random centre plus ``bandwidth``·N(0, 1).
 
-    Centres are the rows of ``centres (N, *d_x)``, by default the labelled inputs of the step; ``bandwidth`` is one
-    number, or one per feature. A bandwidth near the scale of a feature spreads the points past the data by about one
+    Args:
+        size: how many extra points a step has.
+        bandwidth: one number, or one per feature.
+        centres: rows ``(N, *d_x)``; by default the labelled inputs of the step.
+
+    A bandwidth near the scale of a feature spreads the points past the data by about one
     standard deviation; the experiments of Wang et al. (2019) use 1/√N of it, which is almost the training inputs again.
     """
     return _around(size, "bandwidth", bandwidth, centres, lambda key, dtype: jnp.ones((size,), dtype))
 
 
-def halo(size: int, reach: float = 2.0, scale: Numbers = 1.0, centres: Numbers | None = None) -> Measurement:
-    """``size`` points from near the data to well past it: the choice that need not know where one will ask.
+def halo(size: int = 20, reach: float = 2.0, scale: Numbers = 1.0, centres: Numbers | None = None) -> Measurement:
+    """Return a sampler of points from near the data to well past it, for questions that are not known yet.
 
-    A random centre plus u·``reach``·``scale``·N(0, 1), with its own u uniform on (0, 1) for every point. The random
-    radius is what carries over from one feature to many: noise of one size lies on a thin shell in many dimensions,
-    and a box around the data is nearly all corner. ``scale`` is the standard deviation of the features, 1 where
-    inputs are standardised; centres are those of :func:`kde`.
+    A random centre plus u·``reach``·``scale``·N(0, 1), with its own u uniform on (0, 1) for every point. Noise of one
+    size would lie on a thin shell in many dimensions, and a box around the data is nearly all corner there.
+
+    Args:
+        size: how many extra points a step has.
+        reach: how many standard deviations the farthest points go past the data.
+        scale: the standard deviation of the features, 1 where inputs are standardised.
+        centres: rows ``(N, *d_x)``; by default the labelled inputs of the step.
     """
     if not 0 < reach < float("inf"):
         raise ValueError(f"reach={reach} must be positive and finite")
@@ -53,7 +61,7 @@ def halo(size: int, reach: float = 2.0, scale: Numbers = 1.0, centres: Numbers |
 def _around(
     size: int, name: str, width: Numbers, centres: Numbers | None, radius: Callable[[Key, Any], Array]
 ) -> Measurement:
-    """Random centres plus radius·width·N(0, 1), one radius per point."""
+    """Return a sampler of random centres plus radius·width·N(0, 1), one radius per point."""
     _check_size(size)
     rows = None if centres is None else _rows("centres", centres)
     width = np.asarray(width, float)
@@ -72,7 +80,12 @@ def _around(
 
 
 def uniform_box(size: int, low: Numbers, high: Numbers) -> Measurement:
-    """``size`` points uniform between the corners ``low (d_x,)`` and ``high (d_x,)``: for a few features."""
+    """Return a sampler of points uniform in a box, for a few features.
+
+    Args:
+        size: how many extra points a step has.
+        low, high: corners of the box, each ``(d_x,)``.
+    """
     _check_size(size)
     low, high = np.asarray(low, float), np.asarray(high, float)
     if low.shape != high.shape or not (np.all(low <= high) and np.all(np.isfinite([low, high]))):
@@ -86,8 +99,13 @@ def uniform_box(size: int, low: Numbers, high: Numbers) -> Measurement:
     return _beside_batch(draw)
 
 
-def mixup(size: int, centres: Numbers | None = None) -> Measurement:
-    """``size`` random points on segments between two rows of ``centres`` (by default the step's labelled inputs)."""
+def mixup(size: int = 20, centres: Numbers | None = None) -> Measurement:
+    """Return a sampler of random points on segments between two rows.
+
+    Args:
+        size: how many extra points a step has.
+        centres: the rows ``(N, *d_x)``; by default the labelled inputs of the step.
+    """
     _check_size(size)
     rows = None if centres is None else _rows("centres", centres)
 
@@ -101,7 +119,12 @@ def mixup(size: int, centres: Numbers | None = None) -> Measurement:
 
 
 def points(array: Numbers, size: int | None = None) -> Measurement:
-    """The rows of ``array (M, *d_x)``, all of them or ``size`` at random a step: own points, or unlabelled inputs."""
+    """Return a sampler of given points, such as unlabelled inputs.
+
+    Args:
+        array: the points ``(M, *d_x)``.
+        size: how many of them, at random, a step has; None for all.
+    """
     if size is not None:
         _check_size(size)
     pool = _rows("array", array)
@@ -114,12 +137,12 @@ def points(array: Numbers, size: int | None = None) -> Measurement:
 
 
 def _choose(key: Key, rows: Array, *shape: int) -> Array:
-    """Random rows, with repetition."""
+    """Choose random rows, with repetition."""
     return rows[jax.random.randint(key, shape, 0, rows.shape[0])]
 
 
 def _pool(x: Array, centres: Array | None) -> Array:
-    """The rows to start from: ``centres``, by default x itself."""
+    """Return the rows to start from: ``centres``, by default x itself."""
     if centres is None:
         return x
     _check_features("centres", centres.shape[1:], x)
@@ -145,7 +168,7 @@ def _rows(name: str, array: Numbers) -> Array:
     return jnp.asarray(rows)
 
 
-MEASUREMENTS = {
+MEASUREMENTS: dict[str, Callable[..., Measurement]] = {
     "train_only": train_only,
     "halo": halo,
     "kde": kde,

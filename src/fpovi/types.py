@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts say to each other: aliases, records, protocols and errors.
+"""Records, protocols and errors that all parts share.
 
 Axis letters, the same in every file: ``n`` particles, ``B`` rows of the measurement set (the first ``B'`` of
 them labelled), ``d_x`` features, ``k`` network outputs, ``m`` observed targets per row, ``d = B·k`` a flattened
 function value, ``p`` flattened weights.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jaxtyping
 from jaxtyping import Array, Bool, Float, Int, Shaped
@@ -51,14 +55,24 @@ class Scales(NamedTuple):
 
 
 class Architecture(NamedTuple):
-    """A multilayer perceptron with a Gaussian prior described: what a prior over its functions needs to know of it."""
+    """A multilayer perceptron with a Gaussian prior, described for priors over its functions.
+
+    Equal to itself only, so that networks are hashable although scales are arrays: a network is an argument of compiled
+    programs, and the same one finds its programs again.
+    """
 
     sizes: tuple[int, ...]
     activation: Callable[[Array], Array]
     scales: Scales
 
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
     def inputs(self, x: Shaped[Array, "B d_x"]) -> Float[Array, "d_x B"]:
-        """What the first layer sees of x: floating-point numbers times the scales, points along the last axis."""
+        """Return what the first layer sees of x: real numbers times the input scales, points along the last axis."""
         if x.shape[1] != self.sizes[0]:
             raise ValueError(f"x has {x.shape[1]} features, but the network was made for {self.sizes[0]}")
         x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(self.scales.input.dtype)
@@ -83,6 +97,26 @@ class Network(NamedTuple):
     architecture: Architecture | None = None
 
 
+class Support(Enum):
+    """Where the targets of a likelihood lie."""
+
+    REAL = "real numbers"
+    POSITIVE = "positive numbers"
+    COUNTS = "whole numbers from 0"
+    BINARY = "0 or 1"
+    CLASSES = "classes"
+
+    @property
+    def atoms(self) -> bool:
+        """Whether every value has a probability of its own, so that targets have no unit and no density."""
+        return self in (Support.COUNTS, Support.BINARY, Support.CLASSES)
+
+    @property
+    def labels(self) -> bool:
+        """Whether the values are a few labels, with a probability each, and not numbers to average."""
+        return self in (Support.BINARY, Support.CLASSES)
+
+
 class Likelihood(NamedTuple):
     """p(y | f) for one particle with parameters ``params``.
 
@@ -90,9 +124,8 @@ class Likelihood(NamedTuple):
     ``width(m)`` is the number of network outputs that ``m`` targets need, ``targets(k)`` how many ``k`` outputs predict
     (classes: one, however many outputs), and ``check(y, k)`` raises a ``ValueError`` for targets they cannot mean.
     ``noise(params)`` is the scalar worth plotting; ``log_prior`` is its density, ``log_jacobian`` log |∂noise/∂params|.
-    With ``shared`` all particles keep the same params. ``discrete`` targets are whole numbers, ``classes`` their names,
-    ``binary`` ones 0 or 1. Where y, given f, is a mixture of c normals,
-    ``normal_components(params, f)`` are their weights, means and scales, each ``(c, B, m)``.
+    With ``shared`` all particles keep the same params. ``support`` says where targets lie. Where y, given f, is a
+    mixture of c normals, ``normal_components(params, f)`` are their weights, means and scales, each ``(c, B, m)``.
     """
 
     init: Callable[[], PyTree]
@@ -109,10 +142,20 @@ class Likelihood(NamedTuple):
     check: Callable[[Any, int], None] = lambda y, k: None
     log_jacobian: Callable[[PyTree], Scalar] = lambda params: jnp.zeros(())
     shared: bool = False
-    discrete: bool = False
-    classes: bool = False
-    binary: bool = False
+    support: Support = Support.REAL
     normal_components: Callable[[PyTree, Array], tuple[Array, Array, Array]] | None = None
+
+    @property
+    def classes(self) -> bool:
+        return self.support is Support.CLASSES
+
+    @property
+    def binary(self) -> bool:
+        return self.support is Support.BINARY
+
+    @property
+    def discrete(self) -> bool:
+        return self.support.atoms
 
 
 class FunctionPrior(NamedTuple):
@@ -123,26 +166,57 @@ class FunctionPrior(NamedTuple):
 
     A prior that learns from step to step keeps a carry: ``init(key, particles) -> carry``, which may look at the
     networks as they begin, and ``advance(key, carry, f, x) -> (score, carry)``, which then takes the place of ``score``
-    in a run. ``classes`` says that it is a prior over normalised logits.
+    in a run. ``for_classes`` says that it is a prior over normalised logits.
     """
 
     score: Callable[..., Float[Array, "n B k"]]
     log_prob: Callable[[Key, Float[Array, "n B k"], Array], Float[Array, " n"]] | None = None
     init: Callable[[Key, PyTree], PyTree] = lambda key, particles: ()
     advance: Callable[..., tuple[Array, PyTree]] | None = None
-    classes: bool = False
+    for_classes: bool = False
 
 
-@runtime_checkable
-class Kernel(Protocol):
-    """A kernel is any ``kernel(a, b) -> gram``.
+# kernel(a (n, d), b (m, d)) -> gram (n, m): any such function, or a KernelModule
+Kernel: TypeAlias = Callable[[Array, Array], Array]
 
-    Those of :mod:`fpovi.kernels` add ``at(f)``, which settles the lengthscale from all particles and returns a
-    fixed function, and ``repulsion(a, weight)``, the exact sum that :func:`fpovi.flows.repulsion` would get by
-    differentiating, in fewer operations.
-    """
 
-    def __call__(self, a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[Array, "n m"]: ...
+class KernelModule(eqx.Module):
+    """A kernel with what a step needs of it; a subclass defines ``__call__``, and overrides what it knows better."""
+
+    def __call__(self, a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        """Return the gram matrix."""
+        raise NotImplementedError(f"{type(self).__name__} has no __call__(a, b)")
+
+    def at(self, f: Float[Array, "n d"]) -> "KernelModule":
+        """Return this kernel with its lengthscale settled from all particles ``f`` and held fixed."""
+        return self
+
+    def settled_lengthscale(self) -> Array | float:
+        """Return the lengthscale for a run's history, NaN where there is none."""
+        return jnp.nan
+
+    def repulsion(self, a: Float[Array, "n d"], weight: Float[Array, " n"]) -> Float[Array, "n d"]:
+        r"""Return :math:`\sum_j w_j \nabla_j K_{ij}`, the derivative in the second argument, by differentiation."""
+
+        def felt_by(a_i: Array) -> Array:
+            from_each = jax.grad(lambda others: jnp.sum(self(a_i[None], others)[0] * weight))(a)
+            return jnp.sum(from_each, axis=0)
+
+        return jax.lax.map(felt_by, a)
+
+
+class FunctionKernel(KernelModule):
+    """A kernel given as a function."""
+
+    function: Kernel = eqx.field(static=True)
+
+    def __call__(self, a: Float[Array, "n d"], b: Float[Array, "m d"]) -> Float[Array, "n m"]:
+        return self.function(a, b)
+
+
+def as_kernel(kernel: Kernel) -> KernelModule:
+    """Return ``kernel`` as a :class:`KernelModule`."""
+    return kernel if isinstance(kernel, KernelModule) else FunctionKernel(kernel)
 
 
 Flow: TypeAlias = Callable[[Float[Array, "n d"], Float[Array, "n d"], Kernel], Float[Array, "n d"]]
@@ -239,7 +313,7 @@ class MissingExtraError(ImportError):
 
 
 def import_extra(library: str, extra: str, asker: str) -> Any:
-    """The module of a library that comes with ``fpovi[extra]`` only; ``asker`` is what needs it."""
+    """Return a library that comes with ``fpovi[extra]`` only; ``asker`` names what needs it."""
     try:
         return import_module(library)
     except ImportError as error:
@@ -248,7 +322,7 @@ def import_extra(library: str, extra: str, asker: str) -> Any:
 
 
 def lookup(table: Mapping[str, T], name: str, argument: str) -> T:
-    """The member of ``table`` called ``name``, or a ``ValueError`` that lists the known ones.
+    """Return the member of ``table`` called ``name``; raise a ``ValueError`` that lists the known ones otherwise.
 
     >>> lookup({"svgd": 1, "gfsf": 2}, "gfsf", "flow")
     2
@@ -256,3 +330,46 @@ def lookup(table: Mapping[str, T], name: str, argument: str) -> T:
     if name not in table:
         raise ValueError(f"{argument}={name!r} is not known; choose one of {', '.join(sorted(table))}")
     return table[name]
+
+
+def maker(table: Mapping[str, Callable[..., T]], name: str, argument: str, *offered: str) -> Callable[..., T]:
+    """Return the maker called ``name``, to be called with the keywords ``offered``, of which it takes those it knows.
+
+    Args:
+        table: makers by name, such as :data:`fpovi.priors.PRIORS`.
+        name: which of them.
+        argument: what messages call it.
+        offered: the keywords that the caller can give, such as "network" and "likelihood".
+
+    Raises:
+        ValueError: for an unknown name, or a maker that needs more than is offered.
+    """
+    make = lookup(table, name, argument)
+    missing = _missing(make, *offered)
+    if missing:
+        raise ValueError(
+            f"{argument}={name!r} needs {' and '.join(missing)} from you: give the object, "
+            f"{make.__module__}.{make.__qualname__}(…)"
+        )
+    known = inspect.signature(make).parameters
+    return lambda **given: make(**{key: value for key, value in given.items() if key in known})
+
+
+def make_part(table: Mapping[str, Callable[..., T]], name: str, argument: str, **offered: Any) -> T:
+    """Return what the maker called ``name`` makes with its own defaults; see :func:`maker`.
+
+    >>> make_part({"flat": lambda: 0.0, "scaled": lambda network: 2 * network}, "scaled", "prior", network=3)
+    6
+    """
+    return maker(table, name, argument, *offered)(**offered)
+
+
+def is_made_of(make: Callable[..., Any], *offered: str) -> bool:
+    """Tell whether a maker needs nothing but the keywords ``offered``."""
+    return not _missing(make, *offered)
+
+
+def _missing(make: Callable[..., Any], *offered: str) -> list[str]:
+    needed = [one for one in inspect.signature(make).parameters.values() if one.default is one.empty]
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one.name for one in needed if one.kind not in variadic and one.name not in offered]

@@ -9,7 +9,7 @@ import pytest
 
 COMPILE = """
 import sys
-import fpovi, fpovi.programs
+import fpovi, fpovi._fast.compile_cache
 fpovi._fast.compile_cache.WORTH_KEEPING = 0.0  # however fast the machine is
 kept = fpovi.keep_programs(*sys.argv[1:])
 import jax, jax.numpy as jnp
@@ -73,7 +73,7 @@ def test_programs_are_forgotten_before_there_are_too_many():
     """In a new process, as what other tests have compiled would go too."""
     code = """
 import jax, jax.numpy as jnp
-from fpovi.programs import make_room
+from fpovi._fast.compile_cache import make_room
 areas = lambda: sum(1 for _ in open("/proc/self/maps"))
 program = jax.jit(lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(9)).sum())
 value = program(jnp.ones((9, 9)))

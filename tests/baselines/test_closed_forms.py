@@ -15,7 +15,8 @@ from fpovi.baselines.mean_field import MeanField, divergence, locally_random_for
 from fpovi.inference.batches import make_batch
 from fpovi.inference.loop import run
 from fpovi.likelihoods import gaussian
-from fpovi.networks import MLP, Scales, mlp
+from fpovi.networks import MLP, mlp
+from fpovi.types import Scales
 from support.scenarios import linear_network, linear_posterior, polynomial
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")

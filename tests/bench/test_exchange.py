@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is counted in compiled programs is what the formula says: here, and in the rows that the page shows."""
+"""Bytes counted in compiled programs are those of the formula: here, and in the rows that the page shows."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fpovi.bench import exchange
-from fpovi.bench.collectives import received
+from fpovi.bench.exchange import received
 from fpovi.bench.settings import Setting
 from fpovi.experiments.harness.store import Store
 from fpovi.inference.sharding import bytes_received
@@ -46,7 +46,7 @@ def test_devices_that_cannot_share_are_refused(tmp_path):
 
 def test_a_process_that_fails_is_named():
     with pytest.raises(ValueError, match=r"2 devices failed with exit code 1: .*sizes"):
-        exchange.counted(2, [Setting("none", (3,), batch=2, extra=0, n=2)], "")
+        exchange.measure(2, [Setting("none", (3,), batch=2, extra=0, n=2)], "")
 
 
 def test_exchanges_are_read_from_any_way_of_writing_them():

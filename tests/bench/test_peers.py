@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other libraries are timed on the same computation: their numbers are ours."""
+"""Other libraries are timed on the same computation: their numbers equal ours."""
 
 import sys
 from functools import partial
@@ -11,10 +11,10 @@ import numpy as np
 import optax
 import pytest
 
-from fpovi.bench import peers
-from fpovi.bench.ours import PRIOR_DRAWS
-from fpovi.bench.repeated import UnavailableError
-from fpovi.bench.settings import Setting, problem
+from fpovi.bench.contestants import peers
+from fpovi.bench.contestants.ours import PRIOR_DRAWS
+from fpovi.bench.settings import Setting, make_workload
+from fpovi.bench.timing import UnavailableError
 from fpovi.flows import ensemble, svgd
 from fpovi.inference import weight_space
 from fpovi.inference.step import noise_direction, weighted_log_likelihood
@@ -29,10 +29,10 @@ both = pytest.mark.parametrize("setting", [TINY, CLASSES], ids=lambda setting: s
 
 def moved(setting, flow, kernel):
     """One plain ascent step of the library's weight space, with rate 1e-3."""
-    parts = problem(setting)
+    parts = make_workload(setting)
     algorithm = weight_space(parts.network, parts.likelihood, flow=flow, kernel=kernel, optimiser=optax.sgd(1e-3))
     state = jax.jit(algorithm.init, static_argnums=1)(jax.random.key(0), setting.n)
-    state, _ = jax.jit(algorithm.step)(jax.random.key(1), state, parts.everywhere)
+    state, _ = jax.jit(algorithm.step)(jax.random.key(1), state, parts.all_rows)
     return state.particles, state.params
 
 
@@ -46,10 +46,10 @@ def agree(a, b, tolerance=1e-5):
 
 @both
 def test_the_common_density_is_that_of_weight_space(setting):
-    parts = problem(setting)
+    parts = make_workload(setting)
     start = peers.starting_particles(parts, setting.n)
     one = jax.grad(partial(peers.log_posterior, parts))
-    slope = jax.jit(jax.vmap(one, in_axes=(0, None)))(start, parts.everywhere)
+    slope = jax.jit(jax.vmap(one, in_axes=(0, None)))(start, parts.all_rows)
     climbed = jax.tree.map(lambda a, g: a + 1e-3 * g, start, slope)
     assert agree(climbed, moved(setting, ensemble, None))
 
@@ -57,10 +57,10 @@ def test_the_common_density_is_that_of_weight_space(setting):
 @both
 def test_blackjax_takes_our_step(setting):
     """With the kernel held fixed, exp(−d²/c) with c = 2ℓ²: its median leaves out the diagonal."""
-    parts = problem(setting)
+    parts = make_workload(setting)
     algorithm = blackjax.svgd(jax.grad(partial(peers.log_posterior, parts)), optax.sgd(1e-3))
     state = algorithm.init(peers.starting_particles(parts, setting.n), {"length_scale": 2 * 1.5**2})
-    theirs = jax.jit(lambda state, rows: algorithm.step(state, rows=rows).particles)(state, parts.everywhere)
+    theirs = jax.jit(lambda state, rows: algorithm.step(state, rows=rows).particles)(state, parts.all_rows)
     assert agree(theirs, moved(setting, svgd, rbf(1.5)))
 
 
@@ -76,17 +76,17 @@ def by_name(theta):
 
 def our_density(setting, seed):
     """Of one network with noise .7, as a density of σ itself, in which the models of the peers are written."""
-    parts = problem(setting)
+    parts = make_workload(setting)
     theta, _ = parts.network.init(jax.random.key(seed))
     params = unit_noise(setting, 0.7)
-    density = jax.jit(partial(peers.log_posterior, parts))((theta, params), parts.everywhere)
+    density = jax.jit(partial(peers.log_posterior, parts))((theta, params), parts.all_rows)
     return theta, density - parts.likelihood.log_jacobian(params)
 
 
 @both
 def test_numpyro_has_the_same_density(setting):
     numpyro = pytest.importorskip("numpyro", reason="numpyro is not installed")
-    rows = problem(setting).everywhere
+    rows = make_workload(setting).all_rows
     theta, density = our_density(setting, 2)
     values = by_name(theta) | ({} if setting.classes else {"noise": jnp.asarray(0.7)})
     found, _ = numpyro.infer.util.log_density(partial(peers.numpyro_model, setting), (rows.x, rows.y), {}, values)
@@ -98,7 +98,7 @@ def test_pyro_has_the_same_density(setting):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     pyro = pytest.importorskip("pyro", reason="pyro-ppl is not installed")
     theta, density = our_density(setting, 3)
-    rows = problem(setting).everywhere
+    rows = make_workload(setting).all_rows
     x, y = (torch.from_numpy(np.array(a)) for a in (rows.x, rows.y))
     values = {name: torch.from_numpy(np.array(value)) for name, value in by_name(theta).items()}
     values |= {} if setting.classes else {"noise": torch.tensor(0.7)}
@@ -110,11 +110,11 @@ def test_pyro_has_the_same_density(setting):
 def test_torch_moves_functions_and_noises_as_we_do():
     """One velocity on the same values, points and prior draws, to float32 and an eigenvalue floor of 1e-3."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from fpovi.bench import torch_step
+    from fpovi.bench.contestants import torch_step
 
-    parts, key = problem(TINY), jax.random.key(5)
+    parts, key = make_workload(TINY), jax.random.key(5)
     likelihood, rows = parts.likelihood, parts.labelled
-    f, x = 0.3 * jax.random.normal(key, (TINY.n, TINY.points, 1)), parts.everywhere.x
+    f, x = 0.3 * jax.random.normal(key, (TINY.n, TINY.points, 1)), parts.all_rows.x
     params = jnp.log(jnp.expm1(jnp.full(TINY.n, 0.5)))
     chosen = np.asarray([0, 5, 7, 13, 15, 19])
 
@@ -144,14 +144,14 @@ def test_torch_moves_functions_and_noises_as_we_do():
 def test_torch_draws_networks_from_our_prior_and_evaluates_them_as_we_do():
     """Moments of 4,000 draws to three standard errors; outputs to float32."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from fpovi.bench import torch_step
+    from fpovi.bench.contestants import torch_step
 
     torch.manual_seed(0)
     drawn = torch_step.prior_networks(TINY.sizes, 4000)
     for (weight, bias), n_in in zip(drawn, TINY.sizes[:-1], strict=True):
         assert float(weight.std()) == pytest.approx(n_in**-0.5, rel=3 / (2 * weight.numel()) ** 0.5)
         assert float(bias.std()) == pytest.approx(1, rel=3 / (2 * bias.numel()) ** 0.5)
-    parts = problem(TINY)
+    parts = make_workload(TINY)
     theta, _ = peers.starting_particles(parts, 2)
     ours = jax.vmap(lambda theta: parts.network.apply(theta, (), parts.labelled.x, True)[0])(theta)
     tensor = lambda array: torch.from_numpy(np.array(array))  # noqa: E731

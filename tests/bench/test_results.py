@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """From contestants to rows, tables and figures, on a setting so small that it takes no time."""
 
+import inspect
 import json
 from dataclasses import asdict
 from importlib import import_module
 
 import pytest
 
-from fpovi.bench import contestants, figures, machine, results, tables
-from fpovi.bench.contestants import CONTESTANTS, Contestant, chosen
-from fpovi.bench.repeated import UnavailableError
+from fpovi.bench import contestants, figures, machine, tables
+from fpovi.bench.contestants import CONTESTANTS, Contestant, choose, list_contestants, ours
 from fpovi.bench.settings import SETTINGS, Setting
-from fpovi.bench.summary import sweep_summary
+from fpovi.bench.tables import sweep_summary
+from fpovi.bench.timing import UnavailableError
 from fpovi.experiments.harness.store import Cell, Row, Store
+from fpovi.flows import FLOWS
 from fpovi.plots import save
+from fpovi.priors import PRIORS
 from support.commands import good, refusal
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
@@ -29,10 +32,32 @@ def unavailable(setting):
 
 @pytest.mark.parametrize("setting", [TINY, CLASSES], ids=lambda setting: setting.name)
 @pytest.mark.parametrize(
-    "name", [c.name for c in chosen(contestants.QUICK) if c.name.startswith(("function", "weight"))]
+    "name", [c.name for c in choose(contestants.QUICK) if c.name.startswith(("function", "weight"))]
 )
 def test_every_flow_and_prior_can_be_prepared(name, setting):
     CONTESTANTS[name].prepare(setting)
+
+
+def test_a_prior_added_to_the_table_takes_part(monkeypatch):
+    monkeypatch.setitem(PRIORS, "mine", lambda network, strength=1.0: PRIORS["flat"]())
+    names = {contestant.name: contestant for contestant in list_contestants()}
+    assert {f"function:{flow}:mine" for flow in FLOWS} <= set(names)
+    names["function:svgd:mine"].prepare(TINY)
+
+
+def test_a_prior_that_needs_more_than_a_network_is_left_out_and_named():
+    reason = "function:*:gaussian_process is left out: the prior needs covariance, which the bench cannot choose"
+    assert contestants.left_out(["*"]) == contestants.left_out(["function:svgd:*"]) == [reason]
+    assert contestants.left_out(["function:*:nngp", "weight:*"]) == []
+    assert not [name for name in CONTESTANTS if name.endswith(":gaussian_process")]
+    with pytest.raises(ValueError, match=r"contestants='function:svgd:gaussian_process': .* needs covariance"):
+        choose(["function:svgd:gaussian_process"])
+    with pytest.raises(UnavailableError, match="prior gaussian_process needs covariance"):
+        ours.function_step("svgd", "gaussian_process", TINY)
+
+
+def test_peers_draw_as_many_prior_networks_as_our_prior():
+    assert inspect.signature(PRIORS["moment_matched"]).parameters["draws"].default == ours.PRIOR_DRAWS
 
 
 @pytest.mark.parametrize(
@@ -48,7 +73,7 @@ def test_rows_are_complete(tmp_path):
         CONTESTANTS["bare:rows"],
         Contestant("peer:none", contestants.PEER, unavailable, "ensemble"),
     ]
-    rows = results.measure(TINY, takes_part, MACHINE, rounds=3, sample_seconds=1e-4)
+    rows = contestants.measure(TINY, takes_part, MACHINE, rounds=3, sample_seconds=1e-4)
     store = Store(tmp_path / "bench.jsonl")
     for row in rows:
         store.append(row)
@@ -65,12 +90,12 @@ def test_rows_are_complete(tmp_path):
 
 
 def test_facts_of_this_machine():
-    found = machine.facts()
+    found = machine.describe_machine()
     assert found["cores"] >= 1
     assert {"python", "jax", "blackjax"} <= set(found["versions"])
     json.dumps(found)
-    assert machine.busy(found | {"load": 0.1, "cores": 2}) is None
-    assert "load average was 3.0 on 2 core(s)" in machine.busy(found | {"load": 3.0, "cores": 2})
+    assert machine.busy_warning(found | {"load": 0.1, "cores": 2}) is None
+    assert "load average was 3.0 on 2 core(s)" in machine.busy_warning(found | {"load": 3.0, "cores": 2})
 
 
 def made_up(name, kind, milliseconds, gflops, rival=""):
@@ -169,11 +194,11 @@ def test_figures_come_from_rows(tmp_path):
 
 
 def test_chosen_by_pattern_with_the_references():
-    names = [contestant.name for contestant in chosen(["function:*:flat"])]
+    names = [contestant.name for contestant in choose(["function:*:flat"])]
     assert {"ensemble", "bare:vmap", "matmul:1024", "function:gfsf:flat"} <= set(names)
     assert "weight:svgd" not in names
     with pytest.raises(ValueError, match=r"contestants='nothing\*' matches none of bare:map"):
-        chosen(["nothing*"])
+        choose(["nothing*"])
 
 
 @pytest.fixture

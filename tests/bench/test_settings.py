@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fpovi.bench.bare import LAYOUTS, _networks, together
-from fpovi.bench.settings import SETTINGS, SWEEPS, Setting, problem, swept
+from fpovi.bench.contestants.bare import LAYOUTS, draw_networks, together
+from fpovi.bench.settings import SETTINGS, SWEEPS, Setting, make_workload, swept
 from fpovi.inference.particles import init_particles
 
 TINY = Setting("tiny", (3, 8, 1), batch=6, extra=4, n=3, prior_points=4)
@@ -23,24 +23,24 @@ def test_flops_by_hand():
 def test_flops_by_the_compiler():
     """XLA counts its own operations; beside the matrix products those are a few per activation, some percent."""
     keys = jax.random.split(jax.random.key(0), 3)
-    theta = _networks(keys[0], DEEP.sizes, DEEP.n)
+    theta = draw_networks(keys[0], DEEP.sizes, DEEP.n)
     x, velocity = jnp.ones((64, 30)), jnp.ones((4, 64, 10))
     counted = jax.jit(together).lower(theta, x, velocity).compile().cost_analysis()["flops"]
     assert DEEP.pass_flops < counted < 1.1 * DEEP.pass_flops
 
 
 def test_weights_are_counted():
-    theta, _ = init_particles(jax.random.key(0), problem(DEEP).network, 1)
+    theta, _ = init_particles(jax.random.key(0), make_workload(DEEP).network, 1)
     assert DEEP.num_weights == sum(leaf.size for leaf in jax.tree.leaves(theta))
 
 
 @pytest.mark.parametrize("setting", [TINY, DEEP])
-def test_problem_has_the_shapes_of_its_setting(setting):
-    parts = problem(setting)
+def test_workload_has_the_shapes_of_its_setting(setting):
+    parts = make_workload(setting)
     assert parts.labelled.x.shape == (setting.batch, setting.sizes[0])
-    assert parts.everywhere.x.shape == (setting.points, setting.sizes[0])
-    assert parts.likelihood.targets(setting.sizes[-1]) == parts.everywhere.y.shape[1]
-    assert jnp.array_equal(parts.labelled.y, parts.everywhere.y[: setting.batch])
+    assert parts.all_rows.x.shape == (setting.points, setting.sizes[0])
+    assert parts.likelihood.targets(setting.sizes[-1]) == parts.all_rows.y.shape[1]
+    assert jnp.array_equal(parts.labelled.y, parts.all_rows.y[: setting.batch])
 
 
 @pytest.mark.parametrize("axis", SWEEPS)
@@ -61,7 +61,7 @@ def test_unknown_sweep_is_refused():
 def test_all_layouts_of_the_bare_pass_compute_the_same(layout, setting):
     """Against one network after the other, by hand; float32 sums of at most 64 terms."""
     keys = jax.random.split(jax.random.key(1), 3)
-    theta = _networks(keys[0], setting.sizes, setting.n)
+    theta = draw_networks(keys[0], setting.sizes, setting.n)
     x = jax.random.normal(keys[1], (setting.points, setting.sizes[0]))
     velocity = jax.random.normal(keys[2], (setting.n, setting.points, setting.sizes[-1]))
     arrange, gradients = LAYOUTS[layout]

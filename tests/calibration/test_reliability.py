@@ -99,7 +99,7 @@ def drawn(name):
 def test_transform_of_a_right_model_is_uniform(name, key):
     """Fixed seeds; a right model fails at 1e-3 for one seed in 1000."""
     ours, y = drawn(name)
-    got = pit(ours, y, key if ours.likelihood.discrete else None)
+    got = pit(ours, y, key if ours.likelihood.support.atoms else None)
     assert got.shape == (ROWS, 1)
     assert stats.kstest(got[:, 0], "uniform").pvalue > 1e-3
 

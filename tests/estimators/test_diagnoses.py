@@ -36,5 +36,5 @@ def test_networks_that_all_found_the_same_weights_have_collapsed():
 @pytest.mark.parametrize("epochs", [1, 5, 9])
 def test_a_fit_too_short_to_judge_says_so_and_can_be_saved(tmp_path, epochs):
     model = BNNRegressor(**SETTINGS, prior="flat", space="weight", flow="ensemble", max_epochs=epochs).fit(*sine())
-    assert "convergence" in {one.name for one in model.diagnostics_.complaints}
+    assert "convergence" in {one.name for one in model.fitted_.diagnostics.complaints}
     model.save(tmp_path / "model.fpovi")

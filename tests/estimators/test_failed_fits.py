@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from fpovi import BNNClassifier, BNNRegressor
 from fpovi.estimators import base
-from fpovi.fitting import fit, training
+from fpovi.fitting import fit, record, training
 from support.small_fits import SETTINGS, named_classes, plane
 
 X, y = plane()
@@ -57,7 +57,7 @@ def test_bad_data_leave_the_old_model_or_none(fitted, table):
 STAGES = {
     "before training": (base, "candidate_scales"),
     "while it trains": (training, "run"),
-    "after training": (base, "diagnose"),
+    "after training": (record, "diagnose"),
 }
 
 
@@ -81,7 +81,7 @@ def test_an_interrupted_fit_leaves_the_old_model_or_none(monkeypatch, fitted, st
 def test_an_interrupted_partial_fit_leaves_the_old_model(monkeypatch, fitted):
     before, answer = dict(vars(fitted)), fitted.predict(X)
     with monkeypatch.context() as patch:
-        patch.setattr(base, "diagnose", fail(KeyboardInterrupt()))
+        patch.setattr(record, "diagnose", fail(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             fitted.partial_fit(X[:3], y[:3])
     assert_as_before(fitted, before, answer)

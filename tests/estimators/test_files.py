@@ -46,7 +46,7 @@ def test_a_model_comes_back_whole(tmp_path, regressor):
     model = load(tmp_path / "model.fpovi")
     assert same_fit(model, regressor)
     assert model.get_params() == regressor.get_params()
-    assert model.diagnostics_ == regressor.diagnostics_
+    assert model.fitted_.diagnostics == regressor.fitted_.diagnostics
     X, y = plane()
     np.testing.assert_array_equal(model.predict_dist(X).log_prob(y), regressor.predict_dist(X).log_prob(y))
     with pytest.raises(ValueError, match="use fit"):
@@ -228,7 +228,7 @@ def test_a_checkpoint_is_no_model(tmp_path, contents):
 
 
 def test_models_of_earlier_versions_still_load():
-    """What version 0.1.0 predicted when it wrote these files; other processors may round the last digits differently."""
+    """What version 0.1.0 predicted when it wrote these files, but for the last digits of another processor."""
     rows = pd.DataFrame(
         {
             "size": [66.7, 109.5, 50.3],

@@ -12,7 +12,6 @@ import pytest
 
 from fpovi import BNNRegressor
 from fpovi.fitting import training
-from fpovi.fitting.fit import settings_of
 from fpovi.persistence import FileError, read_file, write_file
 from support.small_fits import SETTINGS, plane, same_fit
 
@@ -128,7 +127,7 @@ def test_a_fit_without_a_seed_cannot_be_gone_on_with(tmp_path):
 def test_objects_count_wherever_they_lie_in_memory(tmp_path):
     functions = [lambda h: h / (1 + h**2) for _ in range(2)]
     assert repr(functions[0]) != repr(functions[1])
-    settings = [settings_of(BNNRegressor(**{**SETTINGS, "activation": function})) for function in functions]
+    settings = [BNNRegressor(**{**SETTINGS, "activation": function})._run_settings().settings for function in functions]
     assert settings[0] == settings[1]
 
 

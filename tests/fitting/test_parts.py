@@ -10,18 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fpovi import BNNClassifier, BNNRegressor, flows, kernels, likelihoods, measurement, networks, priors
+from fpovi import BNNClassifier, BNNRegressor, flows, likelihoods, measurement, networks, priors
 from fpovi.fitting import parts, training
 from support.small_fits import SETTINGS, named_classes, plane, same_fit
 
 NAMES = {
-    "activation": [*parts.ACTIVATIONS],
-    "flow": [*flows.FLOWS],
-    "space": [*parts.SPACES],
-    "kernel": ["auto", *kernels.KERNELS],
-    "prior": [*parts.PRIOR_MAKERS],
-    "measurement": [*parts.MEASUREMENT_MAKERS],
-    "likelihood": [name for name in likelihoods.LIKELIHOODS if name != "categorical"],
+    **{name: parts.part_names(name) for name in ("activation", "flow", "space", "kernel", "prior", "measurement")},
+    "likelihood": [name for name in parts.part_names("likelihood") if name != "categorical"],
 }
 TARGETS = {"poisson": lambda y: np.round(np.exp(y)), "bernoulli": lambda y: (y > 0).astype(float)}
 # programs are slow to compile: as many as the longest table has names, and every name is in one of them
@@ -45,7 +40,7 @@ def test_all_names_are_tried():
     assert max(map(len, NAMES.values())) <= len(MIXED)
 
 
-OTHER_PRIORS = [pytest.param(name, marks=pytest.mark.slow) for name in parts.PRIOR_MAKERS if name != "nngp"]
+OTHER_PRIORS = [pytest.param(name, marks=pytest.mark.slow) for name in parts.part_names("prior") if name != "nngp"]
 
 
 @pytest.mark.parametrize("prior", ["nngp", *OTHER_PRIORS])
@@ -58,10 +53,10 @@ def test_every_prior_of_a_classifier(prior):
 def test_parts_by_object_are_those_of_the_name(regressor):
     objects = {
         "activation": jax.nn.relu,
-        "flow": parts.SAFE_GFSF,
+        "flow": flows.gfsf,
         "kernel": parts.WIDE_RBF,
-        "measurement": measurement.halo(parts.EXTRA_POINTS),
-        "likelihood": likelihoods.gaussian(floor=parts.NOISE_FLOOR),
+        "measurement": measurement.halo(20),
+        "likelihood": likelihoods.gaussian(floor=1e-3),
     }
     model = BNNRegressor(**{**SETTINGS, **objects}).fit(*plane())
     assert same_fit(model, regressor)
@@ -116,8 +111,8 @@ def test_early_stopping_keeps_the_best(monkeypatch):
     model = BNNRegressor(**settings).fit(X, noise)
     scores = model.validation_scores_
     assert len(scores) < 200
-    assert int(model.state_.step) == 10 * (int(np.argmin(scores)) + 1)
-    assert len(model.history_.noise) == 10 * len(scores)
+    assert int(model.fitted_.state.step) == 10 * (int(np.argmin(scores)) + 1)
+    assert len(model.fitted_.history.noise) == 10 * len(scores)
     assert len(scores) - 1 - int(np.argmin(scores)) == 3
     assert same_fit(model, BNNRegressor(**settings).fit(X[::-1], noise[::-1]))
 
@@ -131,10 +126,10 @@ def test_partial_fit_goes_on_from_what_was_learned(regressor):
     (X, y), (more, y_more) = plane(), plane(6, seed=1)
     model = BNNRegressor(**SETTINGS).partial_fit(X, y)
     assert same_fit(model, regressor)
-    before, encoder, scales = model.predict(X), model.encoder_, model.scales_
+    before, encoder, scales = model.predict(X), model.fitted_.encoder, model.fitted_.scales
     model.partial_fit(more * 100, y_more)
-    assert model.encoder_ is encoder
-    assert model.scales_ is scales or all(map(np.array_equal, model.scales_, scales))
+    assert model.fitted_.encoder is encoder
+    assert model.fitted_.scales is scales or all(map(np.array_equal, model.fitted_.scales, scales))
     assert len(model.rows_[0]) == 30
     assert not np.array_equal(model.predict(X), before)
     again = BNNRegressor(**SETTINGS).partial_fit(X, y).partial_fit(more[::-1] * 100, y_more[::-1])
@@ -149,10 +144,10 @@ def test_partial_fit_takes_classes_that_were_announced_and_no_others():
     assert model.classes_.tolist() == ["high", "low", "middle"]
     model.partial_fit(X[~few], y[~few])
     assert len(model.rows_[0]) == 24
-    state = model.state_
+    state = model.fitted_.state
     with pytest.raises(ValueError, match=r"'huge', which is none of .*classes="):
         model.partial_fit(X[:1], ["huge"])
-    assert model.state_ is state
+    assert model.fitted_.state is state
     assert not hasattr(model, "_announced")
 
 

@@ -18,7 +18,7 @@ from fpovi.likelihoods import LIKELIHOODS, categorical, gaussian
 from fpovi.measurement import points, train_only
 from fpovi.networks import mlp
 from fpovi.priors import flat, gaussian_process, moment_matched, nngp, ssge, width_aware
-from fpovi.types import FunctionPrior
+from fpovi.types import FunctionPrior, Support
 
 N, B, EXTRA, RATE, NOISE, LENGTHSCALE = 4, 3, 2, 1e-2, 0.7, 1.9
 NETWORK = mlp((2, 4, 1), activation=jnp.tanh)
@@ -352,9 +352,9 @@ TARGETS = {
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_every_likelihood_takes_a_step(name, key):
     likelihood = LIKELIHOODS[name]()
-    network = mlp((2, 4, 3 if likelihood.classes else likelihood.width(1)))
+    network = mlp((2, 4, 3 if likelihood.support is Support.CLASSES else likelihood.width(1)))
     algorithm = function_space(
-        network, likelihood, nngp(network, centred=likelihood.classes), optimiser=optax.sgd(RATE),
+        network, likelihood, nngp(network, likelihood), optimiser=optax.sgd(RATE),
         noise_optimiser=optax.sgd(RATE),
     )  # fmt: skip
     batch = make_batch(np.asarray(a_batch().x), TARGETS[name])
@@ -366,7 +366,7 @@ def test_every_likelihood_takes_a_step(name, key):
 @pytest.mark.parametrize("make", [nngp, moment_matched, ssge, width_aware])
 def test_a_prior_over_raw_outputs_is_refused_for_classes(make):
     network = mlp((2, 4, 3))
-    with pytest.raises(ValueError, match=r"prior is over raw outputs.*canonical=likelihood\.canonical.*centred=True"):
+    with pytest.raises(ValueError, match=r"prior is over raw outputs.*nngp\(network, likelihood\)"):
         function_space(network, categorical(), make(network))
 
 

@@ -16,7 +16,7 @@ from fpovi.likelihoods import bernoulli, categorical, gaussian
 from fpovi.measurement import train_only
 from fpovi.networks import mlp
 from fpovi.priors import flat, on_weights
-from fpovi.types import Network, StepContext
+from fpovi.types import Network, StepContext, Support
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
 NOISE = 0.1
@@ -91,7 +91,7 @@ def seen(likelihood, x, y, n, weight=None):
 )
 def test_the_curvature_is_the_fisher_information(likelihood, x64):
     """Which for these three is minus the second derivative of the log-likelihood, if y is where it is expected."""
-    rng, outputs = np.random.default_rng(1), 3 if likelihood.classes else 1
+    rng, outputs = np.random.default_rng(1), 3 if likelihood.support is Support.CLASSES else 1
     x, theta = rng.normal(size=(20_000, 4)), jnp.asarray(rng.normal(size=(4, outputs)))
     y = rng.integers(0, 2, size=len(x))
     network = linear(4, outputs)

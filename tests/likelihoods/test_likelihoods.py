@@ -16,6 +16,7 @@ from fpovi.likelihoods import (
     mixture,
     student_t,
 )
+from fpovi.types import Support
 
 ROWS, TARGETS = 6, 2
 NUMERIC = sorted(set(LIKELIHOODS) - {"categorical"})
@@ -306,7 +307,7 @@ def test_says_truly_whether_it_is_normal_or_binary(name, x64):
     likelihood, f = make(name), values(name)
     twin, y = scipy_twin(name, f), jnp.asarray(targets(name, f))
     assert (likelihood.normal_components is not None) == (twin.dist.name in ("norm", "mixture"))
-    assert likelihood.binary == (twin.dist.name == "bernoulli")
+    assert (likelihood.support is Support.BINARY) == (twin.dist.name == "bernoulli")
     if likelihood.normal_components is not None:
         weight, mean, scale = likelihood.normal_components(likelihood.init(), jnp.asarray(f))
         assert weight.shape == mean.shape == scale.shape == (weight.shape[0], ROWS, TARGETS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kills, full disks and rivals: there is always a whole file, the old one or the new."""
+"""Check that kills, full disks and other writers leave a whole file, the old one or the new."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ PART = ".model.fpovi.part"
 
 @pytest.fixture
 def path(tmp_path):
-    """A model that exists, of round 0."""
+    """Return the path of a file that exists, of round 0."""
     path = tmp_path / "model.fpovi"
     write_round(path, 0)
     return path
@@ -105,7 +105,7 @@ print(json.dumps(told))
 
 
 def test_a_disk_that_is_full_leaves_the_old_file(path):
-    """At the first byte, in the head, in an array, and just before the end."""
+    """The disk is full at the first byte, in the head, in an array, and just before the end."""
     whole = path.stat().st_size
     told = run_script(FULL, path, 0, 100, 500_000, whole - 1)
     assert told == 4 * [[f"{path} cannot be written: File too large", [path.name]]]
@@ -174,7 +174,7 @@ def test_a_planted_pipe_does_not_block(path):
 
 
 def test_rivals_never_mix(path):
-    """Four writers and a reader at one path: each read gives one round as it was written."""
+    """Let four writers and a reader share a path: each read gives one round as it was written."""
     writers = [
         Thread(target=lambda first=first: [write_round(path, first + i) for i in range(20)])
         for first in range(100, 500, 100)

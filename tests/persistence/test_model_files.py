@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written comes back to the last bit, and other readers of safetensors agree."""
+"""Check that files come back to the last bit, and that the safetensors library reads the same."""
 
 import hashlib
 import json
@@ -122,7 +122,7 @@ def test_the_same_content_is_the_same_file(path):
 
 
 def test_arrays_are_aligned(path):
-    """So that a reader that maps the file into memory can use them where they are."""
+    """A reader that maps the file into memory can then use them where they are."""
     write_file(
         path, {}, {"a": np.ones(3, "?"), "b": np.ones(3, "f2"), "c": np.ones(3), "d": np.ones(3, "f")}, kind="model"
     )
@@ -135,7 +135,7 @@ def test_arrays_are_aligned(path):
 
 
 def test_a_large_model_takes_seconds(path):
-    """200 MB took .6 s to write and .5 s to read; processor time, as others may keep the disk and cores busy."""
+    """Bound the processor time: 200 MB took .6 s to write and .5 s to read."""
     large = {f"layer{i}": np.random.default_rng(i).standard_normal((25, 10**5), "f") for i in range(20)}
     started = time.process_time()
     write_file(path, {}, large, kind="model")
@@ -301,7 +301,7 @@ def test_a_link_to_itself_is_refused(path):
 
 @pytest.fixture
 def forbidden(path):
-    """A model that we may neither read nor replace, even where the tests run with all rights."""
+    """Return the path of a model that we may neither read nor replace, even where the tests run as root."""
     write_file(path, {}, {}, kind="model")
     path.chmod(0)
     path.parent.chmod(0o500)

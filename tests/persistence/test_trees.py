@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees become named arrays and come back to the last bit, or the first leaf that differs is named."""
+"""Check that trees come back from named arrays to the last bit, or that the first leaf that differs is named."""
 
 from typing import NamedTuple
 
@@ -56,7 +56,7 @@ trees = st.recursive(
 @settings(max_examples=100, deadline=None)
 @given(tree=trees)
 def test_any_tree_comes_back(tree):
-    """Doubles too, though JAX itself would make floats of them here."""
+    """Doubles come back too, though JAX itself would make floats of them here."""
     arrays = flatten_tree(tree)
     assert len(arrays) == len(jax.tree.leaves(tree))
     assert_same_tree(restore_tree(tree, arrays), tree)
@@ -149,7 +149,7 @@ def test_a_template_has_nothing_to_keep():
 
 
 class Anonymous:
-    """A key that says of itself no more than others of its kind."""
+    """A dictionary key whose repr is that of every other."""
 
     def __init__(self, rank):
         self.rank = rank

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import multivariate_normal
 
+from fpovi.likelihoods import categorical
 from fpovi.priors import gaussian_process
 
 
@@ -30,7 +31,7 @@ def test_float32_inputs_are_solved_in_float64(key):
 
 def test_centred_ignores_a_common_shift_of_the_logits(key, x64):
     """C ⊗ (I − 11ᵀ/k) and its pseudo-inverse, written out."""
-    prior = gaussian_process(covariance, jitter=1e-2, centred=True)
+    prior = gaussian_process(covariance, jitter=1e-2, likelihood=categorical())
     x, f = jax.random.normal(key, (4, 2)), jax.random.normal(key, (2, 4, 3))
     shifted = f + jax.random.normal(key, (2, 4, 1))
     np.testing.assert_allclose(prior.score(key, shifted, x), prior.score(key, f, x), rtol=1e-9, atol=1e-9)
@@ -41,7 +42,7 @@ def test_centred_ignores_a_common_shift_of_the_logits(key, x64):
 
 def test_a_marginal_over_some_of_the_classes(key, x64):
     """Two of three centred logits: N(0, C ⊗ (I − 11ᵀ/3)₂₂) with its ordinary inverse, written out."""
-    prior = gaussian_process(covariance, jitter=1e-2, centred=True)
+    prior = gaussian_process(covariance, jitter=1e-2, likelihood=categorical())
     x, f = jax.random.normal(key, (4, 2)), jax.random.normal(key, (2, 4, 3))
     between = (np.eye(3) - np.ones((3, 3)) / 3)[:2, :2]
     precision = np.linalg.inv(np.kron(np.asarray(covariance(x, x)) + 1e-2 * np.eye(4), between))

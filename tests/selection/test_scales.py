@@ -5,9 +5,9 @@ import jax
 import pytest
 from rich.progress import Progress
 
-from fpovi.estimators.base import PARTS
 from fpovi.estimators.regressor import BNNRegressor
-from fpovi.fitting.parts import wire
+from fpovi.fitting.model_file import PARTS
+from fpovi.fitting.parts import make_spec
 from fpovi.networks import fan_in_scales
 from fpovi.selection import scales
 from support.small_fits import plane
@@ -45,7 +45,7 @@ def test_a_bar_follows_the_search_for_the_most_evidence(monkeypatch, shown, verb
 
     monkeypatch.setattr(scales, "evidence", searched)
     settings = BNNRegressor().get_params()
-    spec = wire((2, 8, 1), {name: settings[name] for name in PARTS})
+    spec = make_spec((2, 8, 1), {name: settings[name] for name in PARTS})
     x, y = plane()
     found = scales.candidate_scales(jax.random.key(0), "auto", spec, (x, y[:, None], y * 0 + 1), verbose)
     assert found == [best, best]  # a scale per feature, and one for all

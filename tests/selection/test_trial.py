@@ -8,10 +8,11 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from fpovi import BNNRegressor
-from fpovi.estimators.base import PARTS
 from fpovi.fitting.fit import Keys
-from fpovi.fitting.parts import wire
+from fpovi.fitting.model_file import PARTS
+from fpovi.fitting.parts import make_spec
 from fpovi.networks import fan_in_scales
+from fpovi.selection.schedule import make_schedule
 from fpovi.selection.trial import LEAST_ROWS, NOISES, TRUST, _best_noise, _log_density, tried_scales
 
 SIZES = (2, 16, 1)
@@ -20,7 +21,12 @@ KEYS = Keys(*jax.random.split(jax.random.key(0), 3))
 
 
 def spec_of(model):
-    return wire(SIZES, {name: model.get_params()[name] for name in PARTS})
+    return make_spec(SIZES, {name: model.get_params()[name] for name in PARTS})
+
+
+def tried(model, candidates, rows):
+    schedule = make_schedule(model.learning_rate, model.batch_size, model.max_epochs, len(rows[0]))
+    return tried_scales(model._run_settings(), schedule, KEYS, spec_of(model), candidates, rows)
 
 
 def waves(rows):
@@ -56,7 +62,7 @@ def test_the_best_noise_against_scipy(weight):
 def test_scales_that_predict_held_out_rows_win(order):
     flat, good = with_inputs(1e-3), with_inputs(3.0)
     candidates = [[flat, good][i] for i in order]
-    found = tried_scales(MODEL, KEYS, spec_of(MODEL), candidates, waves(120))
+    found = tried(MODEL, candidates, waves(120))
     np.testing.assert_array_equal(found.input, good.input)
     assert 0.05 < found.noise < 0.25  # .1 in truth; all rows held out once, and what 16 units have not learned
 
@@ -65,7 +71,7 @@ def test_overfitting_is_seen():
     """On few rows without signal, the noise that training leaves is far too small; new rows tell the truth."""
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(60, 2)), rng.normal(size=(60, 1)), np.ones(60)
-    found = tried_scales(MODEL, KEYS, spec_of(MODEL), [with_inputs(5.0, noise=0.05)], rows)
+    found = tried(MODEL, [with_inputs(5.0, noise=0.05)], rows)
     assert found.noise > 0.5  # 1 in truth; the prior around .05 pulls it down
 
 
@@ -76,4 +82,4 @@ def test_overfitting_is_seen():
 )
 def test_else_the_first_candidate_stays_as_it_is(model, rows):
     first, second = with_inputs(1.0), with_inputs(3.0)
-    assert tried_scales(model, KEYS, spec_of(model), [first, second], waves(rows)) is first
+    assert tried(model, [first, second], waves(rows)) is first

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model files taken apart and put together again by hand, from the description of the format alone."""
+"""Take model files apart and put them together by hand, from the description of the format alone."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ CHECKSUM = re.compile(rb'(?<="sha256":")[0-9a-f]{64}(?=")')
 
 
 def take_apart(data: bytes) -> tuple[dict, bytes]:
-    """The table of a file, and the bytes of its arrays."""
+    """Return the table of a file, and the bytes of its arrays."""
     length = int.from_bytes(data[:8], "little")
     return json.loads(data[8 : 8 + length]), data[8 + length :]
 
@@ -26,7 +26,7 @@ def join(head: bytes, body: bytes) -> bytes:
 
 
 def sign(data: bytes) -> bytes:
-    """The same file with the checksum it should have."""
+    """Return the same file with the checksum it should have."""
     found = CHECKSUM.search(data)
     if found is None:
         return data
@@ -35,12 +35,12 @@ def sign(data: bytes) -> bytes:
 
 
 def forge(table, body: bytes) -> bytes:
-    """A file with this table and these bytes, checksum and all."""
+    """Return a file with this table, these bytes and their checksum."""
     return sign(join(spell(table), body))
 
 
 def same_content(came, expected) -> bool:
-    """Headers equal and arrays equal to the last bit."""
+    """Return whether headers are equal, and arrays to the last bit."""
     (header, arrays), (other_header, other_arrays) = came, expected
     return (
         json.dumps(header, sort_keys=True) == json.dumps(other_header, sort_keys=True)

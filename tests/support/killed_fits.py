@@ -28,7 +28,7 @@ def fit(checkpoint: Path | None, answer: Path, early_stopping: bool) -> None:
     model = BNNRegressor(**SETTINGS, early_stopping=early_stopping, checkpoint=checkpoint)
     X, y = plane(32)
     mean, std = model.fit(X, y).predict(X, return_std=True)
-    parts = [mean, std, *model.history_, model.validation_scores_]
+    parts = [mean, std, *model.fitted_.history, model.validation_scores_]
     answer.with_suffix(".part").write_text(json.dumps([np.asarray(part).tobytes().hex() for part in parts]))
     os.replace(answer.with_suffix(".part"), answer)
 

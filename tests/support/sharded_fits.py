@@ -11,7 +11,7 @@ import numpy as np
 from small_fits import SETTINGS, plane
 
 from fpovi import BNNRegressor, load
-from fpovi.bench.collectives import received
+from fpovi.bench.exchange import received
 from fpovi.fitting import training
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
@@ -121,7 +121,9 @@ def fitted(**options):
 
 def difference(a, b):
     """The largest, over predictions, particles and noise of two models."""
-    leaves = (jax.tree.leaves((m.predict(plane(32)[0]), m.state_.particles, m.state_.params)) for m in (a, b))
+    leaves = (
+        jax.tree.leaves((m.predict(plane(32)[0]), m.fitted_.state.particles, m.fitted_.state.params)) for m in (a, b)
+    )
     return float(max(np.max(np.abs(np.asarray(x) - np.asarray(y))) for x, y in zip(*leaves, strict=True)))
 
 
@@ -155,14 +157,16 @@ def host(checkpoint):
     """A fit on the devices of all hosts: how far it is from the one of this host alone, and its bits."""
     connect(patience=20)
     together = fitted(devices="all", checkpoint=checkpoint)
-    bits = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(together.state_.particles)]).tobytes()
+    bits = np.concatenate(
+        [np.asarray(leaf).ravel() for leaf in jax.tree.leaves(together.fitted_.state.particles)]
+    ).tobytes()
     return {"difference": difference(fitted(), together), "bits": bits.hex(), "devices": jax.device_count()}
 
 
 def resumed(checkpoint):
     """Where a fit that two hosts have left ends on two devices of one, and how far that is from a fit in one go."""
     model = fitted(devices=2, checkpoint=checkpoint)
-    return {"difference": difference(fitted(devices=2), model), "steps": len(model.history_.noise)}
+    return {"difference": difference(fitted(devices=2), model), "steps": len(model.fitted_.history.noise)}
 
 
 TASKS = {task.__name__: task for task in (agreement, exchanged, answers, estimator, host, resumed)}

@@ -24,7 +24,7 @@ def same_fit(a, b) -> bool:
     """Whether two fitted models are equal to the last bit: particles, noise and history."""
     import jax
 
-    trees = ((model.state_.particles, model.state_.params, model.history_) for model in (a, b))
+    trees = ((model.fitted_.state.particles, model.fitted_.state.params, model.fitted_.history) for model in (a, b))
     (leaves, treedef), (others, other_treedef) = map(jax.tree.flatten, trees)
     pairs = zip(leaves, others, strict=True)
     return treedef == other_treedef and all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of few rows, and a plan of few steps."""
+"""A table of few rows, and settings of few steps."""
 
 import numpy as np
 
 from fpovi.datasets.uci import Split
-from fpovi.experiments.uci.learners import Plan
+from fpovi.experiments.uci.paper_learners import RunSettings
 
-PLAN = Plan(steps=12, batch_size=10, between=6)
+SHORT_RUN = RunSettings(steps=12, batch_size=10, report_every=6)
 
 
 def a_split(seed=0, rows=40):

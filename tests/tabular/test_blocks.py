@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row's prediction is its own: whatever other rows are asked for, and however many."""
+"""A row's prediction does not depend on the other rows of the call, nor on how many there are."""
 
 import tracemalloc
 
@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import fpovi.estimators.blocks as blocks
 from fpovi.estimators import BNNClassifier, BNNRegressor
+from fpovi.estimators.regressor import _mean_and_std
+from fpovi.tabular import blocks
 from fpovi.tabular.predictions import prediction_columns
 
 SETTINGS = {"hidden_layer_sizes": (4,), "n_particles": 3, "prior": "nngp", "max_epochs": 5, "random_state": 0}
@@ -59,7 +60,7 @@ def test_probabilities_do_not_depend_on_other_rows(classifier, table):
         pd.testing.assert_frame_equal(found, columns[part].reset_index(drop=True), check_exact=True)
 
 
-def test_they_are_those_of_the_distribution(regressor, classifier, table):
+def test_predictions_are_those_of_the_distribution(regressor, classifier, table):
     expected = regressor.predict_dist(table)
     mean, std = regressor.predict(table, return_std=True)
     np.testing.assert_allclose(mean, np.asarray(expected.mean)[:, 0], atol=1e-6)  # float32, targets of size 1
@@ -69,23 +70,23 @@ def test_they_are_those_of_the_distribution(regressor, classifier, table):
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("make", [lambda table: table, lambda table: table.to_numpy(object)])
-def test_slabs_change_nothing(regressor, table, monkeypatch, make):
+def test_chunks_change_nothing(regressor, table, monkeypatch, make):
     X = make(table)
     expected = regressor.predict(X)
-    monkeypatch.setattr(blocks, "SLAB", 700)
+    monkeypatch.setattr(blocks, "CHUNK", 700)
     np.testing.assert_array_equal(regressor.predict(X), expected)
 
 
 def test_faults_are_those_of_the_whole_table(regressor, table, monkeypatch):
     bad = table.copy()
     bad.loc[3, "b"], bad.loc[2400, "a"] = "z", np.inf
-    monkeypatch.setattr(blocks, "SLAB", 700)
+    monkeypatch.setattr(blocks, "CHUNK", 700)
     with pytest.raises(ValueError, match="X has inf in column 'a', row 2400"):
         regressor.predict(bad)
 
 
 def test_memory_is_that_of_the_answer_and_some_blocks(regressor):
-    """NumPy's share of it, in which the encoded table and f of all particles would be 3 + 3 numbers a row."""
+    """Memory that NumPy allocates: the whole encoded table and f of all particles would be 3 + 3 numbers a row."""
     X = pd.DataFrame({"a": np.zeros(200_000), "b": "x", "c": np.zeros(200_000)}).astype({"b": "category"})
     regressor.predict(X[:1])
     tracemalloc.start()
@@ -97,7 +98,8 @@ def test_memory_is_that_of_the_answer_and_some_blocks(regressor):
 
 def test_tables_of_any_length_share_one_program(regressor, table):
     regressor.predict(table[:1])
-    before = blocks.mean_and_std._cache_size()
+    before = _mean_and_std._cache_size()
+    assert before > 0
     for rows in (2, 40, 1024, 1500, 2500):
         regressor.predict(table[:rows], return_std=True)
-    assert blocks.mean_and_std._cache_size() == before
+    assert _mean_and_std._cache_size() == before

@@ -9,7 +9,6 @@ from sklearn.preprocessing import StandardScaler
 
 from fpovi.tabular import Encoder, learn_encoder
 from fpovi.tabular.measured import EXTREME_KURTOSIS
-from fpovi.tabular.moments import moments, quantile
 
 NAN = float("nan")
 
@@ -117,22 +116,6 @@ def test_a_rare_event_is_not_squashed():
     """Two values look the same under any monotone map: kurtosis is high, and nothing can be gained."""
     x = np.append(np.zeros(500), 1.0)[:, None]
     assert learn_encoder(x).learned[0].squash is None
-
-
-def test_kurtosis_is_scipys(rng):
-    x, copies = rng.exponential(size=40), rng.integers(1, 4, 40)
-    ours = moments(x, copies.astype(float))
-    repeated = np.repeat(x, copies)
-    assert ours.kurtosis == pytest.approx(stats.kurtosis(repeated, fisher=False), rel=1e-12)  # float64
-    assert ours.std == pytest.approx(repeated.std(), rel=1e-12)
-
-
-@pytest.mark.parametrize("level", [0.05, 0.5, 0.9])
-def test_quantile_is_numpys_by_inverting_the_distribution(rng, level):
-    x, copies = rng.normal(size=30), rng.integers(1, 4, 30)
-    expected = np.quantile(np.repeat(x, copies), level, method="inverted_cdf")
-    assert quantile(x, copies.astype(float), level) == expected
-    assert quantile(x, copies * 0.1, level) == expected
 
 
 def test_times_are_seconds():

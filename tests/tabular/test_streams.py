@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table read in pieces is the table read at once, whatever shows itself late."""
+"""A table read in chunks is the table read at once, whatever only the last rows show."""
 
 import datetime
 from decimal import Decimal
@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fpovi.tabular.files import TableError, read_table, write_chunks, write_table
-from fpovi.tabular.streams import open_stream
+from fpovi.tabular.files import TableError, read_table
+from fpovi.tabular.streams import open_stream, read_texts, text_examples
+from fpovi.tabular.writing import write_chunks, write_table
 
 ROWS = 10
 COLUMNS = {
@@ -51,7 +52,7 @@ COLUMNS = {
 
 @pytest.fixture
 def table(tmp_path):
-    """As text, with an ordinary column at the end so that no line is empty."""
+    """A file of these columns, with an ordinary column at the end so that no line is empty."""
     path = tmp_path / "table.csv"
     pd.DataFrame(COLUMNS).assign(end=range(ROWS)).to_csv(path, index=False)
     return path
@@ -62,27 +63,38 @@ def whole(stream):
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 4, 9, 10, 100])
-def test_pieces_of_text_make_the_whole(table, chunk):
+def test_chunks_of_text_make_the_whole(table, chunk):
     expected, stream = read_table(table), open_stream(table, chunk)
     assert stream.rows == ROWS
     assert stream.sample.dtypes.to_dict() == expected.dtypes.to_dict()
-    for piece in stream.chunks():
-        assert len(piece) <= chunk
-        pd.testing.assert_frame_equal(piece, expected.loc[piece.index], check_exact=True)
+    for part in stream.chunks():
+        assert len(part) <= chunk
+        pd.testing.assert_frame_equal(part, expected.loc[part.index], check_exact=True)
     pd.testing.assert_frame_equal(whole(stream), expected, check_exact=True)
+
+
+def test_examples_stay_few():
+    """However many chunks there are, a column keeps at most four texts and one for a gap."""
+    rng, texts = np.random.default_rng(0), []
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 10**9, 200), unit="s")
+    for start in range(0, 200, 4):
+        chunk = [*map(str, days[start : start + 4]), ""]
+        texts = text_examples(read_texts([[*texts, *text_examples(read_texts([chunk])[0])]])[0])
+        assert len(texts) <= 5
+    assert {str(days.min()), str(days.max()), ""} <= set(texts)
 
 
 @pytest.mark.parametrize("extension", [".csv", ".tsv", ".csv.gz"])
 @pytest.mark.parametrize("chunk", [1, 3])
-def test_pieces_make_the_file_that_the_whole_makes(table, tmp_path, extension, chunk):
-    once, pieces, stream = tmp_path / f"once{extension}", tmp_path / f"pieces{extension}", open_stream(table, chunk)
+def test_chunks_make_the_file_that_the_whole_makes(table, tmp_path, extension, chunk):
+    once, chunks, stream = tmp_path / f"once{extension}", tmp_path / f"chunks{extension}", open_stream(table, chunk)
     write_table(read_table(table), once)
-    write_chunks(stream.chunks(), stream.sample, pieces)
-    assert pieces.read_bytes() == once.read_bytes()
+    write_chunks(stream.chunks(), stream.sample, chunks)
+    assert chunks.read_bytes() == once.read_bytes()
 
 
 def typed():
-    """What text cannot hold, a gap or something finer always in the last rows."""
+    """Columns of types that text cannot hold, with a gap or something finer always in the last rows."""
     gap = [*range(8), None, 9]
     return {
         "whole": pa.array(gap, pa.int64()),
@@ -103,17 +115,17 @@ def typed():
 
 @pytest.mark.parametrize("groups", [2, 10])
 @pytest.mark.parametrize("chunk", [1, 3, 10])
-def test_pieces_of_parquet_make_the_whole(tmp_path, chunk, groups):
+def test_chunks_of_parquet_make_the_whole(tmp_path, chunk, groups):
     path, copy = tmp_path / "table.parquet", tmp_path / "copy.parquet"
     pq.write_table(pa.table(typed()), path, row_group_size=groups)
     expected, stream = read_table(path), open_stream(path, chunk)
     assert stream.rows == ROWS
     pd.testing.assert_frame_equal(pd.concat([*stream.chunks()]), expected, check_exact=True)
-    write_chunks(stream.chunks(), stream.sample, copy, types=stream.types)
+    write_chunks(stream.chunks(), stream.sample, copy, arrow_types=stream.arrow_types)
     pd.testing.assert_frame_equal(read_table(copy), expected, check_exact=True)
     write_table(expected, tmp_path / "once.csv")
-    write_chunks(stream.chunks(), stream.sample, tmp_path / "pieces.csv")
-    assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "once.csv").read_bytes()
+    write_chunks(stream.chunks(), stream.sample, tmp_path / "chunks.csv")
+    assert (tmp_path / "chunks.csv").read_bytes() == (tmp_path / "once.csv").read_bytes()
 
 
 def test_a_frame_with_an_index_and_types_of_its_own(tmp_path):
@@ -150,11 +162,11 @@ def test_a_file_that_is_no_table_is_refused_in_the_same_words(tmp_path, name, co
     assert said[0] == said[1] or (name == "t.parquet" and "cannot be read as parquet: " in said[1])
 
 
-def test_an_error_between_pieces_leaves_no_file(tmp_path):
-    def pieces():
+def test_an_error_between_chunks_leaves_no_file(tmp_path):
+    def chunks():
         yield pd.DataFrame({"a": np.arange(3)})
         raise ValueError("a bad row")
 
     with pytest.raises(ValueError, match=r"^a bad row$"):
-        write_chunks(pieces(), pd.DataFrame({"a": [0]}), tmp_path / "t.csv")
+        write_chunks(chunks(), pd.DataFrame({"a": [0]}), tmp_path / "t.csv")
     assert not list(tmp_path.iterdir())

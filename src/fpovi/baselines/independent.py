@@ -14,7 +14,8 @@ from fpovi.baselines.reuse import made_once
 from fpovi.flows import ensemble
 from fpovi.inference import weight_space
 from fpovi.inference.loop import run
-from fpovi.inference.step import ascend, check_targets, finish, first_step, weighted_log_likelihood
+from fpovi.inference.score import weighted_log_likelihood
+from fpovi.inference.step import ascend, check_targets, finish, first_step
 from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State
 
 Watch = Callable[[State, Info], bool | None]

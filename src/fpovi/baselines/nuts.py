@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from fpovi.inference.step import log_density, weighted_log_likelihood
+from fpovi.inference.score import log_density, weighted_log_likelihood
 from fpovi.types import Batch, Key, Likelihood, Network, PyTree
 
 

@@ -17,7 +17,8 @@ from fpovi.baselines.reuse import made_once
 from fpovi.inference.batches import check_batch_size
 from fpovi.inference.loop import run
 from fpovi.inference.particles import ravel
-from fpovi.inference.step import check_targets, finish, first_step, log_density
+from fpovi.inference.score import log_density
+from fpovi.inference.step import check_targets, finish, first_step
 from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State
 
 MOST_ROWS = 1000  # from which the scale of coordinates is estimated

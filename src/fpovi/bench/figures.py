@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of a bench, made from its rows."""
+"""The figures of a bench, made from its rows."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fpovi.bench import contestants
-from fpovi.bench.tables import milliseconds
+from fpovi.bench.tables import by_setting, milliseconds
 from fpovi.experiments.harness.store import Row
 from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE
 
@@ -22,16 +22,8 @@ COLOURS = {
 }
 
 
-def by_setting(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows that were measured side by side, together."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row.cell.dataset, []).append(row)
-    return found
-
-
 def comparison(rows: Sequence[Row]) -> Figure:
-    """A panel for each setting: everyone's time per step, fastest at the top, the ensemble's as a line."""
+    """Draw a panel for each setting: everyone's time per step, fastest at the top, the ensemble's as a line."""
     settings = {
         name: sorted((row for row in found if "median" in row.metrics and row.metrics["kind"] in COLOURS), key=_median)
         for name, found in by_setting(rows).items()
@@ -72,7 +64,7 @@ def _bars(axes: Axes, name: str, rows: Sequence[Row]) -> None:
 
 
 def growth(rows: Sequence[Row], axis: str) -> Figure:
-    """Time per step as one thing grows, and in proportion to it (dashed) from the first value of the ensemble."""
+    """Draw the time per step as one thing grows, and a dashed line in proportion to it from the ensemble's first."""
     with mpl.rc_context(STYLE):
         drawing = Figure(figsize=(5.4, 3.8), layout="constrained")
         axes = drawing.subplots()
@@ -93,6 +85,6 @@ def growth(rows: Sequence[Row], axis: str) -> Figure:
 
 
 def value_on(row: Row, axis: str) -> int:
-    """Where a row of a sweep stands."""
+    """Return the value of a row's setting on the axis of a sweep."""
     setting = row.metrics["setting"]
     return setting["sizes"][1] if axis == "width" else setting[axis]

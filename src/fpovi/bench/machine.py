@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine a time was measured on, and the most that it can do."""
+"""Describe the machine a time was measured on, and measure its peak."""
 
 import json
 import os
@@ -14,19 +14,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from fpovi.bench.repeated import Run, repeated
 from fpovi.bench.settings import Setting
+from fpovi.bench.timing import Run, compile_run
 
 MATMUL_SIZES = (1024, 2048)
-BUSY = 0.25  # load average per core above which others are at work
+BUSY = 0.25  # load average per core above which other work is running
 LIBRARIES = ("fpovi", "jax", "jaxlib", "optax", "blackjax", "numpyro", "pyro-ppl", "torch")
 
 
-def facts() -> dict[str, Any]:
-    """What a time depends on besides the code."""
+def describe_machine() -> dict[str, Any]:
+    """Return what a time depends on besides the code: processor, system, load average and versions."""
     return {
         "cpu": _cpu(),
-        "cores": cores(),
+        "cores": count_cores(),
         "device": jax.devices()[0].device_kind,
         "system": f"{platform.system()} {platform.release()}",
         "load": round(os.getloadavg()[0], 2),
@@ -34,8 +34,8 @@ def facts() -> dict[str, Any]:
     }
 
 
-def busy(machine: dict[str, Any]) -> str | None:
-    """A warning, where the load average says that others are at work."""
+def busy_warning(machine: dict[str, Any]) -> str | None:
+    """Return a warning if the load average of :func:`describe_machine` says that other work is running."""
     if machine["load"] <= BUSY * machine["cores"]:
         return None
     return (
@@ -44,8 +44,8 @@ def busy(machine: dict[str, Any]) -> str | None:
     )
 
 
-def cores() -> int:
-    """Those that this process may use."""
+def count_cores() -> int:
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -66,14 +66,14 @@ def _versions() -> dict[str, str]:
 
 
 def matmul(size: int, setting: Setting | None = None) -> Run:
-    """Products of two square matrices in float32, one after the other: what the machine's peak is taken from."""
+    """Return a run of products of two square float32 matrices, from which the machine's peak is taken."""
     rng = np.random.default_rng(0)
     a, b = (rng.normal(size=(size, size)).astype(np.float32) / size**0.5 for _ in range(2))
-    return repeated(lambda i, a, b: a @ b, a, b)
+    return compile_run(lambda i, a, b: a @ b, a, b)
 
 
 def matmul_flops(size: int) -> int:
-    """Of one product.
+    """Return the floating-point operations of one product.
 
     >>> matmul_flops(2)
     16
@@ -82,7 +82,7 @@ def matmul_flops(size: int) -> int:
 
 
 def single_core_peak() -> float | None:
-    """GFLOP/s of the best product on one core, measured in a process that has no other; None where that cannot be."""
+    """Return the GFLOP/s of the best product, measured in a process with one core; None if that cannot be arranged."""
     if not hasattr(os, "sched_setaffinity"):
         return None
     command = [sys.executable, "-m", "fpovi.bench.machine"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""How much memory a step needs, each setting in a process of its own, and the model that explains it.
+r"""Measure the memory of a step, each setting in a process of its own, and fit a model to it.
 
 .. math:: \text{floats} = c_0 + c_1\, n p + c_2\, m B w + c_3\, n^2
 
@@ -23,8 +23,8 @@ import numpy as np
 from jaxtyping import Array
 from scipy.optimize import nnls
 
-from fpovi.bench.ours import function_algorithm
-from fpovi.bench.settings import SETTINGS, Setting, problem, swept
+from fpovi.bench.contestants.ours import function_algorithm
+from fpovi.bench.settings import SETTINGS, Setting, make_workload, swept
 from fpovi.experiments.harness.store import Cell, Row, versions
 from fpovi.experiments.harness.view import View
 from fpovi.inference.particles import at_a_time
@@ -38,7 +38,7 @@ FLOAT = 4  # bytes
 
 
 def settings(quick: bool = False) -> list[Setting]:
-    """The sweeps at the shape of boston, and twenty networks in which weights are most of it."""
+    """Return the settings to measure: sweeps at the shape of boston, and twenty networks of many weights."""
     base = SETTINGS["boston"]
     if quick:
         return [
@@ -51,7 +51,7 @@ def settings(quick: bool = False) -> list[Setting]:
 
 
 def terms(setting: Setting) -> list[int]:
-    """What the coefficients of the model multiply.
+    """Return what the coefficients of the model multiply.
 
     >>> terms(Setting("tiny", (3, 5, 1), batch=7, extra=0, n=2))  # 26 weights, 6 units
     [52, 84, 4, 1]
@@ -60,8 +60,14 @@ def terms(setting: Setting) -> list[int]:
     return [n * setting.num_weights, at_a_time(n, activations) * activations, n * n, 1]
 
 
-def measured(setting: Setting, machine: dict[str, Any], preset: str = "full") -> Row:
-    """The row of a setting."""
+def measure(setting: Setting, machine: dict[str, Any], preset: str = "full") -> Row:
+    """Measure a setting and return its row.
+
+    Args:
+        setting: the shapes.
+        machine: :func:`~fpovi.bench.machine.describe_machine`, kept in the row.
+        preset: what the row is filed under.
+    """
     started = time.perf_counter()
     found = footprint(setting) | {"setting": setting._asdict(), "machine": machine}
     cell = Cell("bench-memory", "function:" + ":".join(METHOD), setting.name, preset=preset)
@@ -69,7 +75,7 @@ def measured(setting: Setting, machine: dict[str, Any], preset: str = "full") ->
 
 
 def footprint(setting: Setting) -> dict[str, int]:
-    """Bytes: ``growth`` from before the particles exist to the peak of three steps, ``peak`` of the whole process.
+    """Return bytes: ``growth`` from before the particles exist to the peak of three steps, ``peak`` of the process.
 
     ``planned`` is the compiler's own figure for the step: arguments, results and what it needs in between.
     """
@@ -84,7 +90,7 @@ def footprint(setting: Setting) -> dict[str, int]:
 
 
 def fit(rows: Sequence[Row]) -> dict[str, float]:
-    """The coefficients of the model, none negative, with the least relative errors."""
+    """Return the coefficients of the model, none negative, with the least relative errors."""
     growth = np.asarray([row.metrics["growth"] for row in rows]) / FLOAT
     design = np.asarray([terms(_setting(row)) for row in rows], float)
     coefficients, _ = nnls(design / growth[:, None], np.ones(len(rows)))
@@ -92,12 +98,12 @@ def fit(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def predicted(row: Row, coefficients: dict[str, float]) -> float:
-    """Bytes, by the model."""
+    """Return the bytes that the model predicts for the setting of a row."""
     return FLOAT * float(np.dot(terms(_setting(row)), list(coefficients.values())))
 
 
 def view(rows: Sequence[Row]) -> View:
-    """Measured beside the model."""
+    """Return the table of what was measured beside the model's fit."""
     found = fit(rows)
     records = [
         {
@@ -128,14 +134,14 @@ def _setting(row: Row) -> Setting:
 
 
 def _status(field: str) -> int:
-    """Of /proc/self/status, in bytes."""
+    """Return a field of /proc/self/status, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
 
 
 def _measure(setting: Setting) -> dict[str, int]:
-    """In a process of its own: compile everything, then look at the memory, then run."""
-    algorithm, rows = function_algorithm(*METHOD, setting), problem(setting).labelled
+    """Compile everything, then look at the memory, then run; in a process that does nothing else."""
+    algorithm, rows = function_algorithm(*METHOD, setting), make_workload(setting).labelled
     key = jax.random.key(0)
 
     def one(i: Array, carry: tuple[State, Array], rows: Batch) -> tuple[State, Array]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is timed: shapes. The data are drawn, as nothing but their shape matters to the clock."""
+"""The shapes that are timed. Data are random numbers, as only their shape matters to the clock."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -14,10 +14,16 @@ from fpovi.types import Batch, Likelihood, Network, lookup
 
 
 class Setting(NamedTuple):
-    """A network, the rows of a step and the number of particles.
+    """The shape of a step: a network's layers, the rows and the number of particles.
 
-    ``batch`` rows are labelled and ``extra`` ones drawn around them; ``prior_points`` of both feel the prior, by
-    default as many as in the experiments of Wang et al. (2019).
+    Args:
+        name: what rows and tables call it.
+        sizes: widths of the network's layers, inputs and outputs included.
+        batch: labelled rows of a step.
+        extra: further points, drawn around the labelled ones.
+        n: how many networks.
+        prior_points: how many of all points feel the prior; by default as in the experiments of Wang et al. (2019).
+        classes: whether targets are classes.
     """
 
     name: str
@@ -30,17 +36,17 @@ class Setting(NamedTuple):
 
     @property
     def points(self) -> int:
-        """All rows of a step, B."""
+        """The number of all rows of a step, B."""
         return self.batch + self.extra
 
     @property
     def num_weights(self) -> int:
-        """Of one network."""
+        """The number of weights of one network."""
         return num_weights(self.sizes)
 
     @property
     def pass_flops(self) -> int:
-        r"""Multiplications and additions of the matrix products in one forward and backward pass of all particles.
+        r"""The floating-point operations of all matrix products in one forward and backward pass of all particles.
 
         .. math:: nB\,\Big(2\sum_l i_l o_l + 2\sum_l i_l o_l + 2\sum_{l>0} i_l o_l\Big)
 
@@ -71,7 +77,12 @@ SWEEPS: dict[str, tuple[int, ...]] = {
 
 
 def swept(setting: Setting, axis: str, values: Sequence[int] = ()) -> list[Setting]:
-    """``setting`` with one thing varied: ``n`` particles, a ``batch`` of labelled rows, hidden ``width``, prior points.
+    """Return copies of ``setting`` with one thing varied.
+
+    Args:
+        setting: where to start.
+        axis: a key of :data:`SWEEPS`: ``n`` particles, a ``batch`` of rows, hidden ``width`` or ``prior_points``.
+        values: what it becomes; those of :data:`SWEEPS` by default.
 
     >>> [setting.name for setting in swept(SETTINGS["boston"], "n", (1, 5))]
     ['boston n=1', 'boston n=5']
@@ -88,27 +99,26 @@ def _varied(setting: Setting, axis: str, value: int) -> Setting:
     return setting._replace(**varied)
 
 
-class Problem(NamedTuple):
-    """The parts of a model at the shapes of a setting; ``labelled`` has B' rows, ``everywhere`` all B with targets."""
+class Workload(NamedTuple):
+    """A model and rows with the shapes of a setting: B' of them ``labelled``, and targets for all B in ``all_rows``."""
 
     network: Network
     likelihood: Likelihood
     labelled: Batch
-    everywhere: Batch
+    all_rows: Batch
 
 
-def problem(setting: Setting, dtype: type[np.floating[Any]] = np.float32) -> Problem:
-    """The same for equal settings."""
+def make_workload(setting: Setting, dtype: type[np.floating[Any]] = np.float32) -> Workload:
+    """Return the network, likelihood and rows of a setting: the same for equal settings."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(setting.points, setting.sizes[0])).astype(dtype)
     if setting.classes:
         y = rng.integers(setting.sizes[-1], size=(setting.points, 1)).astype(np.int32)
     else:
         y = rng.normal(size=(setting.points, setting.sizes[-1])).astype(dtype)
-    rows, first = make_batch(x, y), make_batch(x[: setting.batch], y[: setting.batch])
-    return Problem(
+    return Workload(
         network=mlp(setting.sizes),
         likelihood=categorical() if setting.classes else gaussian(),
-        labelled=first,
-        everywhere=rows,
+        labelled=make_batch(x[: setting.batch], y[: setting.batch]),
+        all_rows=make_batch(x, y),
     )

@@ -8,7 +8,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy import stats
+import scoringrules
 from jaxtyping import Array, Float
 
 from fpovi.calibration.rows import Array64, answer, average, numbers_only, targets
@@ -45,7 +45,7 @@ def crps_rows(predictive: Predictive, y: Numbers) -> Array64:
     def score(p: Predictive) -> Array:
         z = (jnp.asarray(y) - p.shift) / p.scale
         if p.likelihood.normal_components is not None:
-            return p.scale * _of_normals(p.likelihood.normal_components, p.params, p.f, z)
+            return p.scale * _normal_mixture(p.likelihood.normal_components, p.params, p.f, z)
         if p.likelihood.discrete:
             return _sum(p.likelihood, p.params, p.f, z, p.quantile(NEGLIGIBLE), p.quantile(1 - NEGLIGIBLE))
         mesh, length = _mesh(p.likelihood, p.params, p.f)
@@ -57,25 +57,14 @@ def crps_rows(predictive: Predictive, y: Numbers) -> Array64:
 
 
 @partial(jax.jit, static_argnums=0)
-def _of_normals(
+def _normal_mixture(
     normals: Callable[..., tuple[Array, Array, Array]], params: PyTree, f: Float[Array, "n B k"], y: Float[Array, "B m"]
 ) -> Float[Array, "B m"]:
     found = jax.vmap(normals, axis_size=f.shape[0])(params, f)  # each (n, c, B, m)
-    weight, mean, scale = (jnp.moveaxis(part.reshape(-1, *y.shape), 0, 1) for part in found)
-
-    def one(row: tuple[Array, Array, Array, Array]) -> Array:
-        weight, mean, variance, y = row[0] / f.shape[0], row[1], row[2] ** 2, row[3]
-        to_data = jnp.sum(weight * _distance(y - mean, variance), axis=0)
-        apart = weight[:, None] * weight * _distance(mean[:, None] - mean, variance[:, None] + variance)
-        return to_data - jnp.sum(apart, axis=(0, 1)) / 2
-
-    return _by_rows(one, (weight, mean, scale, y), mean[0].size * mean.shape[1])
-
-
-def _distance(d: Array, variance: Array) -> Array:
-    r""":math:`\mathbb E|d + \sqrt v\,\varepsilon| = d\,(2\Phi(d/\sqrt v) - 1) + 2\sqrt v\,\varphi(d/\sqrt v)`."""
-    std = jnp.sqrt(variance)
-    return d * jax.scipy.special.erf(d / (std * math.sqrt(2))) + 2 * std * stats.norm.pdf(d / std)
+    weight, mean, scale = (jnp.moveaxis(part.reshape(-1, *y.shape), 0, -1) for part in found)  # each (B, m, n·c)
+    score = partial(scoringrules.crps_mixnorm, backend="jax")
+    rows = (y, mean, scale, weight / f.shape[0])
+    return _by_rows(lambda row: score(*row), rows, mean[0].size * mean.shape[-1])
 
 
 @partial(jax.jit, static_argnums=0)

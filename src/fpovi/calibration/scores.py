@@ -6,7 +6,7 @@ Rows count by ``sample_weight``, alike by default; several targets are averaged,
 """
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import mannwhitneyu
 
 from fpovi.calibration.rows import (
     answer,
@@ -68,6 +68,5 @@ def ood_auroc(score_in: Numbers, score_out: Numbers) -> float:
             raise ValueError(f"{name} has shape {scores.shape}, but one score per input is needed, and at least one")
         if np.any(np.isnan(scores)):
             raise ValueError(f"{name} has {np.sum(np.isnan(scores))} values that are not numbers")
-    ranks = rankdata(np.concatenate([inside, outside]))[inside.size :]
-    # the rank-sum statistic of Mann and Whitney, less its smallest possible value
-    return float((ranks.mean() - (outside.size + 1) / 2) / inside.size)
+    wins = mannwhitneyu(outside, inside, method="asymptotic").statistic
+    return float(wins / (inside.size * outside.size))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fpovi bench``: how fast a step is here, beside everything it should be compared with."""
+"""``fpovi bench``: time a step on this machine beside what it should be compared with."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +12,10 @@ import typer
 
 from fpovi._progress import progress_bar
 from fpovi.bench import exchange
-from fpovi.bench.contestants import QUICK, SWEPT, Contestant, chosen
+from fpovi.bench import memory as step_memory
+from fpovi.bench.contestants import QUICK, SWEPT, Contestant, choose, left_out, measure
 from fpovi.bench.figures import comparison, growth
-from fpovi.bench.machine import busy, facts, single_core_peak
-from fpovi.bench.memory import measured as memory_row
-from fpovi.bench.memory import settings as memory_settings
-from fpovi.bench.memory import view as memory_view
-from fpovi.bench.results import measure
+from fpovi.bench.machine import busy_warning, describe_machine, single_core_peak
 from fpovi.bench.settings import SETTINGS, SWEEPS, Setting, swept
 from fpovi.bench.tables import view
 from fpovi.cli.failure import one_line_errors, say
@@ -44,7 +41,7 @@ def bench(
     devices: Annotated[
         str | None,
         typer.Option(
-            help="Count what devices tell each other instead: for so many, such as 1,2,4,16, made of the CPU."
+            help="Count the bytes that devices exchange instead: numbers of devices made of the CPU, such as 1,2,4,16."
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer contestants, rounds and sizes.")] = False,
@@ -58,7 +55,7 @@ def bench(
     with one_line_errors():
         preset = "quick" if quick else "full"
         if memory:
-            _one_by_one(_memory(preset), Store(out / "bench-memory.jsonl"), memory_view, as_json)
+            _one_by_one(_memory(preset), Store(out / "bench-memory.jsonl"), step_memory.view, as_json)
             return
         if devices is not None:
             parts = _devices(whole_numbers(devices, "--devices"), preset)
@@ -66,7 +63,10 @@ def bench(
             return
         shapes = [lookup(SETTINGS, name, "settings") for name in settings or (["boston"] if sweep else SETTINGS)]
         shapes = [each for shape in shapes for each in swept(shape, sweep)] if sweep else shapes
-        takes_part = chosen(contestants or (SWEPT if sweep else QUICK if quick else ("*",)))
+        patterns = contestants or (SWEPT if sweep else QUICK if quick else ("*",))
+        takes_part = choose(patterns)
+        for reason in left_out(patterns):
+            say(reason)
         store = Store(out / "bench.jsonl")
         rows = _time(shapes, takes_part, store, preset, quiet=as_json)
         drawing = growth(rows, sweep) if sweep else comparison(rows)
@@ -80,8 +80,8 @@ def bench(
 
 
 def _time(shapes: list[Setting], takes_part: list[Contestant], store: Store, preset: str, quiet: bool) -> list[Row]:
-    machine = facts()
-    if warning := busy(machine):
+    machine = describe_machine()
+    if warning := busy_warning(machine):
         say(warning)
     machine["single_core_gflops"] = single_core_peak()
     rows = []
@@ -96,10 +96,10 @@ def _time(shapes: list[Setting], takes_part: list[Contestant], store: Store, pre
 
 
 def _memory(preset: str) -> Parts:
-    def measured(shape: Setting) -> list[Row]:
-        return [memory_row(shape, facts(), preset)]
+    def row_of(shape: Setting) -> list[Row]:
+        return [step_memory.measure(shape, describe_machine(), preset)]
 
-    return {shape.name: partial(measured, shape) for shape in memory_settings(preset == "quick")}
+    return {shape.name: partial(row_of, shape) for shape in step_memory.settings(preset == "quick")}
 
 
 def _devices(counts: Sequence[int], preset: str) -> Parts:
@@ -107,7 +107,7 @@ def _devices(counts: Sequence[int], preset: str) -> Parts:
     shapes = exchange.settings(quick)
     exchange.check_split(counts, shapes)
     command = f"fpovi bench --devices {','.join(map(str, counts))}{' --quick' if quick else ''}"
-    return {f"{count} devices": partial(exchange.counted, count, shapes, command, preset) for count in counts}
+    return {f"{count} devices": partial(exchange.measure, count, shapes, command, preset) for count in counts}
 
 
 def _one_by_one(parts: Parts, store: Store, view: Callable[[Sequence[Row]], View], as_json: bool) -> None:
@@ -129,7 +129,7 @@ def _one_by_one(parts: Parts, store: Store, view: Callable[[Sequence[Row]], View
 
 
 def _keep(store: Store, rows: list[Row]) -> None:
-    """In the place of what was measured earlier."""
+    """Write rows in the place of those measured earlier."""
     store.drop(row.cell for row in rows)
     for row in rows:
         store.append(row)

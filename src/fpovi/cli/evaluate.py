@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fpovi evaluate``: how well a model predicts a table whose targets are known."""
+"""``fpovi evaluate``: score a model on a table whose targets are known."""
 
 import json
 from pathlib import Path
@@ -13,12 +13,12 @@ from rich.table import Table
 from fpovi import calibration
 from fpovi.cli.failure import about, one_line_errors
 from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, check_free
-from fpovi.cli.predict import ask, names_of
+from fpovi.cli.predict import predict_table, target_names
 from fpovi.estimators import load
 from fpovi.plots import save
 from fpovi.plots.held_out import figures
 from fpovi.tabular.files import read_table
-from fpovi.tabular.roles import observed, row_weights
+from fpovi.tabular.target_columns import observed_targets, row_weights
 
 MEANINGS = {
     "nll": ("NLL", "negative log-likelihood per row, lower is better"),
@@ -47,11 +47,11 @@ def evaluate(
     with one_line_errors():
         fitted = load(model)
         frame = read_table(data)
-        names = names_of(fitted)
+        names = target_names(fitted)
         with about(data):
-            y = observed(frame, names, getattr(fitted, "classes_", None))
+            y = observed_targets(frame, names, getattr(fitted, "classes_", None))
             weights = None if weight is None else row_weights(frame, weight, names)
-        predictive = ask(fitted, frame, data, unknown)
+        predictive = predict_table(fitted, frame, data, unknown)
         with about(data):
             scores = calibration.evaluate(predictive, y, weights)
         written = []
@@ -65,10 +65,10 @@ def evaluate(
         if as_json:
             typer.echo(json.dumps({"rows": len(frame), **scores, "plots": list(map(str, written))}))
         else:
-            _show(f"{model} on {data}: {len(frame)} rows", scores, written)
+            _print_scores(f"{model} on {data}: {len(frame)} rows", scores, written)
 
 
-def _show(title: str, scores: dict[str, float], written: list[Path]) -> None:
+def _print_scores(title: str, scores: dict[str, float], written: list[Path]) -> None:
     view = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
     view.add_column(no_wrap=True)
     view.add_column(justify="right", no_wrap=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fpovi fit``: from a table to a model file."""
+"""``fpovi fit``: learn from a table and write a model file."""
 
 import json
 import sys
@@ -22,14 +22,11 @@ from fpovi.cli.options import (
 )
 from fpovi.cli.show import networks_of, print_facts, soundness_of, task_of
 from fpovi.estimators import BNNClassifier, BNNRegressor
-from fpovi.fitting.description import describe
-from fpovi.fitting.parts import ACTIVATIONS, MEASUREMENT_MAKERS, PRIOR_MAKERS, SPACES
-from fpovi.flows import FLOWS
-from fpovi.kernels import KERNELS
-from fpovi.likelihoods import LIKELIHOODS
+from fpovi.fitting.model_file import describe
+from fpovi.fitting.parts import part_names
 from fpovi.persistence import FileError
 from fpovi.tabular.files import read_table
-from fpovi.tabular.roles import TASKS, Problem, pose
+from fpovi.tabular.roles import TASKS, TableRoles, assign_roles
 from fpovi.types import lookup
 
 ESTIMATORS: dict[str, Any] = {"regression": BNNRegressor, "classification": BNNClassifier}
@@ -51,16 +48,16 @@ def fit(
     hidden: Annotated[
         str, typer.Option(help="Units of the hidden layers, with commas between.", rich_help_panel=MODEL_PANEL)
     ] = ",".join(map(str, DEFAULTS["hidden_layer_sizes"])),
-    activation: Annotated[str, one_of(ACTIVATIONS, "Of hidden units", rich_help_panel=MODEL_PANEL)] = DEFAULTS[
-        "activation"
-    ],
+    activation: Annotated[
+        str, one_of(part_names("activation"), "Of hidden units", rich_help_panel=MODEL_PANEL)
+    ] = DEFAULTS["activation"],
     particles: Annotated[
         int, typer.Option(help="How many networks stand for the posterior.", rich_help_panel=MODEL_PANEL)
     ] = DEFAULTS["n_particles"],
     likelihood: Annotated[
         str,
         one_of(
-            [*LIKELIHOODS, "auto"],
+            [*part_names("likelihood"), "auto"],
             "How targets scatter; auto is gaussian, or categorical for classes",
             rich_help_panel=MODEL_PANEL,
         ),
@@ -68,20 +65,24 @@ def fit(
     prior: Annotated[
         str,
         one_of(
-            [*PRIOR_MAKERS, "auto"],
+            part_names("prior"),
             "Over functions; auto is nngp with scales that the evidence picks",
             rich_help_panel=MODEL_PANEL,
         ),
     ] = DEFAULTS["prior"],
-    flow: Annotated[str, one_of(FLOWS, "How the networks move", rich_help_panel=MODEL_PANEL)] = DEFAULTS["flow"],
-    space: Annotated[str, one_of(SPACES, "Where they are compared", rich_help_panel=MODEL_PANEL)] = DEFAULTS["space"],
+    flow: Annotated[str, one_of(part_names("flow"), "How the networks move", rich_help_panel=MODEL_PANEL)] = DEFAULTS[
+        "flow"
+    ],
+    space: Annotated[
+        str, one_of(part_names("space"), "Where they are compared", rich_help_panel=MODEL_PANEL)
+    ] = DEFAULTS["space"],
     kernel: Annotated[
-        str, one_of([*KERNELS, "auto"], "By which they are compared; auto is a wide rbf", rich_help_panel=MODEL_PANEL)
+        str, one_of(part_names("kernel"), "By which they are compared; auto is a wide rbf", rich_help_panel=MODEL_PANEL)
     ] = DEFAULTS["kernel"],
     measurement: Annotated[
         str,
         one_of(
-            MEASUREMENT_MAKERS,
+            part_names("measurement"),
             "Inputs beside the data where functions are compared; auto is halo",
             rich_help_panel=MODEL_PANEL,
         ),
@@ -150,7 +151,7 @@ def fit(
     }
     if likelihood != "auto":
         settings["likelihood"] = likelihood
-    with one_line_errors(lambda: _what_is_left(checkpoint)):
+    with one_line_errors(lambda: _progress_kept(checkpoint)):
         lookup(TASKS, task, "task")
         settings |= {
             "hidden_layer_sizes": whole_numbers(hidden, "--hidden"),
@@ -158,51 +159,51 @@ def fit(
             "batch_size": whole_or("auto", batch_size, "--batch-size"),
             "max_epochs": whole_or("auto", epochs, "--epochs"),
             "devices": None if devices is None else whole_or("all", devices, "--devices"),
-            "n_particles": _at_least_one(particles, "--particles"),
-            "validation_fraction": _share(validation_fraction, "--validation-fraction"),
+            "n_particles": _positive(particles, "--particles"),
+            "validation_fraction": _fraction(validation_fraction, "--validation-fraction"),
         }
         check_free(model, force)
         check_free(checkpoint, force=True)
         frame = read_table(data)
         with about(data):
-            problem = pose(frame, target, weight=weight, drop=drop or [], task=task)
+            roles = assign_roles(frame, target, weight=weight, drop=drop or [], task=task)
         if not quiet:
-            _announce(data, problem, target, task)
+            _announce(data, roles, target, task)
         verbose = not (quiet or as_json)
         began = time.monotonic()
-        fitted = ESTIMATORS[problem.task](**settings, verbose=verbose, checkpoint=checkpoint)
-        fitted.fit(problem.inputs, problem.target, problem.weight)
+        fitted = ESTIMATORS[roles.task](**settings, verbose=verbose, checkpoint=checkpoint)
+        fitted.fit(roles.inputs, roles.target, roles.weight)
         _save(fitted, target, model, checkpoint, force)
         facts = {"rows": len(frame), "seconds": time.monotonic() - began, **describe(model)}
         if as_json:
             typer.echo(json.dumps(facts))
         elif not quiet:
-            _summarise(facts)
+            _print_summary(facts)
 
 
-def _at_least_one(number: int, option: str) -> int:
+def _positive(number: int, option: str) -> int:
     if number < 1:
         raise ValueError(f"{option} {number}: must be at least 1")
     return number
 
 
-def _share(number: float, option: str) -> float:
+def _fraction(number: float, option: str) -> float:
     if not 0 < number < 1:
         raise ValueError(f"{option} {number}: must lie strictly between 0 and 1")
     return number
 
 
-def _announce(data: Path, problem: Problem, target: list[str], task: str) -> None:
-    for note in problem.notes:
+def _announce(data: Path, roles: TableRoles, target: list[str], task: str) -> None:
+    for note in roles.notes:
         say(f"note: {note}")
     if sys.stderr.isatty():
-        rows, columns = problem.inputs.shape
+        rows, columns = roles.inputs.shape
         why = "" if task != "auto" else ", by its values"
-        say(f"{data}: {rows} rows, {columns} columns; {problem.task} of {', '.join(target)}{why}")
+        say(f"{data}: {rows} rows, {columns} columns; {roles.task} of {', '.join(target)}{why}")
 
 
 def _save(fitted: Any, target: list[str], model: Path, checkpoint: Path, force: bool) -> None:
-    """The model is written before the checkpoint goes, so that there is always one of them."""
+    """Write the model, then remove the checkpoint, so that one of them exists at any time."""
     fitted.target_names_ = target
     fitted.set_params(verbose=False, checkpoint=None)  # of this run, not of the model
     try:
@@ -213,13 +214,13 @@ def _save(fitted: Any, target: list[str], model: Path, checkpoint: Path, force: 
     checkpoint.unlink(missing_ok=True)
 
 
-def _what_is_left(checkpoint: Path) -> str:
+def _progress_kept(checkpoint: Path) -> str:
     if not checkpoint.exists():
         return "nothing was written"
     return f"progress is kept in {checkpoint}: run the same command to go on from there"
 
 
-def _summarise(facts: dict[str, Any]) -> None:
+def _print_summary(facts: dict[str, Any]) -> None:
     kinds = list(facts["columns"].values())
     used = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
     print_facts(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fpovi predict``: what a model says about the rows of a table."""
+"""``fpovi predict``: predict the rows of a table."""
 
 import json
 import sys
@@ -20,17 +20,17 @@ from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, check
 from fpovi.cli.progress import RowProgress
 from fpovi.estimators import load
 from fpovi.predictive import Predictive
-from fpovi.tabular.encoder import POLICIES
-from fpovi.tabular.files import TableError, extension, write_chunks
+from fpovi.tabular.encoder import UNKNOWN
+from fpovi.tabular.files import TableError, extension
+from fpovi.tabular.inputs import first_fault, learned_inputs
 from fpovi.tabular.predictions import prediction_columns
-from fpovi.tabular.roles import first_fault, inputs_as_learned
-from fpovi.tabular.streams import CHUNK, Stream, open_stream
-from fpovi.tabular.writers import text_of_times
+from fpovi.tabular.streams import CHUNK, TableStream, open_stream
+from fpovi.tabular.writing import with_times_as_text, write_chunks
 from fpovi.types import lookup
 
 FIRST_ROWS = 10
 STDOUT = Path("-")
-Piece = tuple[pd.DataFrame, pd.DataFrame]
+Predicted = tuple[pd.DataFrame, pd.DataFrame]  # rows of the table, and beside them what is predicted
 
 
 def predict(
@@ -60,108 +60,108 @@ def predict(
             check_free(out, force)
         fitted = load(model)
         stream = open_stream(data, CHUNK)
-        fitted.set_params(unknown=lookup(POLICIES, unknown, "unknown"))
+        fitted.set_params(unknown=lookup(UNKNOWN, unknown, "unknown"))
         if out is None and not as_json:
-            _preview(_first_rows(fitted, stream, data, level), stream.rows)
+            _print_preview(_first_rows(fitted, stream, data, level), stream.rows)
             return
-        pieces = _predicted(fitted, stream, data, level, quiet=out in (None, STDOUT) and sys.stdout.isatty())
+        chunks = _predicted(fitted, stream, data, level, quiet=out in (None, STDOUT) and sys.stdout.isatty())
         if out == STDOUT:
-            _print_csv(pieces, stream.sample)
+            _print_csv(chunks, stream.sample)
         elif out is None:
-            _print_json(pieces)
+            _print_json(chunks)
         else:
-            columns = _write(pieces, stream, out, force)
-            _report(stream.rows, columns, out, as_json)
+            columns = _write(chunks, stream, out, force)
+            _print_report(stream.rows, columns, out, as_json)
 
 
-def _predicted(fitted: Any, stream: Stream, data: Path, level: float, quiet: bool) -> Iterator[Piece]:
-    """Rows of the table and what is predicted of them, some at a time."""
+def _predicted(fitted: Any, stream: TableStream, data: Path, level: float, quiet: bool) -> Iterator[Predicted]:
+    """Yield the rows of the table and their predictions, a chunk at a time."""
     chunks = stream.chunks()
     with RowProgress(stream.rows, "predict", quiet) as bar:
         for frame in chunks:
             try:
-                columns = _columns(fitted, frame, level)
-                _refuse_taken(frame, columns)
+                columns = _predict_chunk(fitted, frame, level)
+                _refuse_same_names(frame, columns)
             except ValueError as error:
                 # of several faults, the one that is found first when all rows are looked at together
-                fault = first_fault(chain([frame], chunks), fitted.encoder_, fitted.unknown)
+                fault = first_fault(chain([frame], chunks), fitted.fitted_.encoder, fitted.unknown)
                 raise ValueError(f"{data}: {fault or error}") from error
             bar.advance(len(frame))
             yield frame, columns
 
 
-def _first_rows(fitted: Any, stream: Stream, data: Path, level: float) -> pd.DataFrame:
-    """What is predicted of the first rows, if all of them can be predicted."""
+def _first_rows(fitted: Any, stream: TableStream, data: Path, level: float) -> pd.DataFrame:
+    """Return the predictions of the first rows, if those of all rows can be made."""
     with about(data):
-        if fault := first_fault(stream.chunks(), fitted.encoder_, fitted.unknown):
+        if fault := first_fault(stream.chunks(), fitted.fitted_.encoder, fitted.unknown):
             raise fault
         frame = pd.DataFrame()
         for chunk in stream.chunks():
             frame = pd.concat([frame, chunk.head(FIRST_ROWS - len(frame))]) if len(frame) else chunk.head(FIRST_ROWS)
             if len(frame) == FIRST_ROWS:
                 break
-        columns = _columns(fitted, frame, level)
-        _refuse_taken(frame, columns)
+        columns = _predict_chunk(fitted, frame, level)
+        _refuse_same_names(frame, columns)
     return columns
 
 
-def _columns(fitted: Any, frame: pd.DataFrame, level: float) -> pd.DataFrame:
-    predictive = fitted.predict_dist(inputs_as_learned(frame, fitted.encoder_.columns))
-    columns = prediction_columns(predictive, names_of(fitted), level, getattr(fitted, "classes_", None))
+def _predict_chunk(fitted: Any, frame: pd.DataFrame, level: float) -> pd.DataFrame:
+    predictive = fitted.predict_dist(learned_inputs(frame, fitted.fitted_.encoder.columns))
+    columns = prediction_columns(predictive, target_names(fitted), level, getattr(fitted, "classes_", None))
     return columns.set_axis(frame.index)
 
 
-def _write(pieces: Iterator[Piece], stream: Stream, out: Path, force: bool) -> pd.DataFrame:
-    """All pieces into one file; gives the first predictions."""
-    first, columns = next(pieces)
+def _write(chunks: Iterator[Predicted], stream: TableStream, out: Path, force: bool) -> pd.DataFrame:
+    """Write all chunks into one file, and return the first predictions."""
+    first, columns = next(chunks)
     alike = columns.take([0] * len(stream.sample)).set_axis(stream.sample.index)
-    frames = (pd.concat(piece, axis=1) for piece in chain([(first, columns)], pieces))
-    write_chunks(frames, pd.concat([stream.sample, alike], axis=1), out, force, stream.types)
+    frames = (pd.concat(chunk, axis=1) for chunk in chain([(first, columns)], chunks))
+    write_chunks(frames, pd.concat([stream.sample, alike], axis=1), out, force, stream.arrow_types)
     return columns
 
 
-def _print_csv(pieces: Iterator[Piece], sample: pd.DataFrame) -> None:
-    for number, piece in enumerate(pieces):
-        frame = text_of_times(pd.concat(piece, axis=1), sample)
+def _print_csv(chunks: Iterator[Predicted], sample: pd.DataFrame) -> None:
+    for number, chunk in enumerate(chunks):
+        frame = with_times_as_text(pd.concat(chunk, axis=1), sample)
         typer.echo(frame.to_csv(index=False, header=number == 0), nl=False)
 
 
-def _print_json(pieces: Iterator[Piece]) -> None:
-    for number, (_, columns) in enumerate(pieces):
+def _print_json(chunks: Iterator[Predicted]) -> None:
+    for number, (_, columns) in enumerate(chunks):
         typer.echo(("," if number else "[") + columns.to_json(orient="records")[1:-1], nl=False)
     typer.echo("]")
 
 
-def ask(fitted: Any, frame: pd.DataFrame, data: Path, unknown: str) -> Predictive:
-    """What a model predicts of the rows of the table in the file ``data``, its columns found by name."""
-    fitted.set_params(unknown=lookup(POLICIES, unknown, "unknown"))
+def predict_table(fitted: Any, frame: pd.DataFrame, data: Path, unknown: str) -> Predictive:
+    """Predict the rows of a table that was read from the file ``data``, its columns found by name."""
+    fitted.set_params(unknown=lookup(UNKNOWN, unknown, "unknown"))
     with about(data):
-        return fitted.predict_dist(inputs_as_learned(frame, fitted.encoder_.columns))
+        return fitted.predict_dist(learned_inputs(frame, fitted.fitted_.encoder.columns))
 
 
-def names_of(fitted: Any) -> list[str]:
-    """Of the targets: as they were called in fit, else y, or y1, y2, …"""
+def target_names(fitted: Any) -> list[str]:
+    """Return the names of the targets: as they were called in fit, else y, or y1, y2, …"""
     known = getattr(fitted, "target_names_", None)
     if known is not None:
         return list(known)
-    count = 1 if hasattr(fitted, "classes_") else len(fitted.target_.shift)
+    count = 1 if hasattr(fitted, "classes_") else fitted.fitted_.target.count
     return ["y"] if count == 1 else [f"y{i + 1}" for i in range(count)]
 
 
-def _refuse_taken(frame: pd.DataFrame, columns: pd.DataFrame) -> None:
+def _refuse_same_names(frame: pd.DataFrame, columns: pd.DataFrame) -> None:
     taken = [name for name in columns if name in frame.columns]
     if taken:
         raise TableError(f"has a column {taken[0]!r} already, which a prediction would be called: rename it")
 
 
-def _report(rows: int, columns: pd.DataFrame, out: Path, as_json: bool) -> None:
+def _print_report(rows: int, columns: pd.DataFrame, out: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"rows": rows, "out": str(out), "columns": list(columns)}))
     else:
         typer.echo(f"wrote {out}: {rows} rows with {', '.join(columns)}")
 
 
-def _preview(columns: pd.DataFrame, rows: int) -> None:
+def _print_preview(columns: pd.DataFrame, rows: int) -> None:
     view = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     view.add_column("row", justify="right")
     for name in columns:

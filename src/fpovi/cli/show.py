@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import AsJson, ModelFile
-from fpovi.fitting.description import describe
+from fpovi.fitting.model_file import describe
 
 MOST_COLUMNS = 30
 

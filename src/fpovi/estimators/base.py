@@ -1,48 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What regressors and classifiers share: read a table, wire the parts, run, keep, and say what is known."""
+"""What regressors and classifiers share: validate, choose, fit, answer."""
 
 import os
+import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from fpovi._fast.compile_cache import make_room
-from fpovi.diagnostics import Diagnostics, diagnose
-from fpovi.estimators.all_or_nothing import all_or_nothing
-from fpovi.estimators.writing import write_model
+from fpovi.diagnostics import Diagnostics
 from fpovi.export.program import export_model
-from fpovi.fitting.fit import Keys, Rows, fit_particles, generator, mesh_of
-from fpovi.fitting.parts import Spec, choose_likelihood, layer_sizes, wire
-from fpovi.fitting.phases import outputs_of
+from fpovi.fitting.fit import Keys, Rows, RunSettings, fit_particles, hold_out, mesh_of, whole_particles
+from fpovi.fitting.model_file import PARTS, ModelFile, write_model
+from fpovi.fitting.parts import AUTO, choose_likelihood, layer_sizes, make_spec
+from fpovi.fitting.record import Fitted
 from fpovi.predictive import Predictive
 from fpovi.selection.scales import candidate_scales
+from fpovi.selection.schedule import make_schedule
 from fpovi.selection.trial import tried_scales
-from fpovi.tabular import Encoder, learn_encoder, merge_rows
-from fpovi.tabular.arrays import as_table
-from fpovi.tabular.blocks import blocks, slabs
-from fpovi.types import Key, Likelihood, Scales, State
+from fpovi.tabular import learn_encoder, merge_rows
+from fpovi.tabular.frame import as_table
+from fpovi.tabular.target import Target
+from fpovi.types import Key, Likelihood
 
 MIN_ROWS = 2
-MOST_LOOKED_AT, FAR = 256, 2.0  # rows that a diagnosis looks at, and how many standard deviations it goes past them
-PARTS = ("activation", "network", "space", "flow", "kernel", "prior", "measurement", "likelihood")
+OF_THE_RUN = ("verbose", "checkpoint", "devices")  # settings that change how a fit is run, and not where it ends
 
 
 class FitWarning(UserWarning):
-    """A fit that one should not trust as it is."""
+    """Raised as a warning when diagnostics find the fit unreliable."""
 
 
 class BaseBNN(BaseEstimator, ABC):
     """A Bayesian neural network as a scikit-learn estimator; see the two that derive from it."""
+
+    fitted_: Fitted
 
     def __init__(
         self,
@@ -91,134 +93,150 @@ class BaseBNN(BaseEstimator, ABC):
         self.checkpoint = checkpoint
         self.devices = devices
 
-    # what regressors and classifiers answer differently
+    @abstractmethod
+    def _check_target(self, y: Any) -> NDArray[Any]:
+        """Return targets as an array, or raise a ``ValueError``."""
 
     @abstractmethod
-    def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
-        """Remember what the targets are like, and encode them."""
-
-    @abstractmethod
-    def _encode_target(self, y: Any) -> NDArray[Any]:
-        """Targets as numbers, in the units learned before."""
-
-    @abstractmethod
-    def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
-        """Of the network, for so many targets."""
-
-    @abstractmethod
-    def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Shift and scale of the targets."""
-
-    @abstractmethod
-    def _target_to_json(self) -> dict[str, Any]:
-        """What was learned about the targets, for a file."""
-
-    @abstractmethod
-    def _target_from_json(self, fields: dict[str, Any]) -> None:
-        """The reverse."""
+    def _learn_target(self, y: NDArray[Any], weight: NDArray[np.float64], likelihood: Likelihood) -> Target:
+        """Return what there is to learn of checked targets."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
-        """Learn from a table X ``(N, d)`` and targets y, one weight per row optional.
+        """Learn from rows.
 
-        X may be a data frame with numbers, categories, dates and missing values. A row of weight 2 counts like that
-        row twice.
+        Args:
+            X: a table ``(N, d)``: an array, or a data frame with numbers, categories, dates and missing values.
+            y: targets ``(N,)``, or ``(N, m)`` for several numbers.
+            sample_weight: one weight per row ``(N,)``; a row of weight 2 counts like that row twice.
+
+        Returns:
+            The estimator itself.
         """
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError("checkpoint needs a random_state, such as 0: no fit can go on with other random numbers")
-        mesh_of(self)  # too few devices are better known before the search for scales
+        run = self._run_settings()  # too few devices are better known before the search for scales
         make_room()
-        with all_or_nothing(self):
+        with _restored_on_failure(self):
             X, weight = self._check_rows(X, y, sample_weight, reset=True)
             likelihood = choose_likelihood(self.likelihood)
-            targets = self._learn_target(y, weight, likelihood)
+            y = self._check_target(y)
+            target = self._learn_target(y, weight, likelihood)
             kept = weight > 0
             frame = X.iloc[kept] if hasattr(X, "iloc") else np.asarray(X)[kept]
-            self.encoder_: Encoder = learn_encoder(frame, weight[kept], max_categories=self.max_categories)
-            rows = merge_rows(self.encoder_(frame), targets[kept], weight[kept])
+            encoder = learn_encoder(frame, weight[kept], max_categories=self.max_categories)
+            rows = merge_rows(encoder(frame), target.encode(y[kept]), weight[kept])
             key_scales, *keys = jax.random.split(_key_of(self.random_state), 4)
-            outputs = self._num_outputs(rows[1].shape[1], likelihood)
-            self.sizes_ = layer_sizes(rows[0].shape[1], self.hidden_layer_sizes, outputs)
-            self.parts_ = {name: getattr(self, name) for name in PARTS}
-            candidates = candidate_scales(key_scales, self.prior, self.spec_, rows, verbose=bool(self.verbose))
+            sizes = layer_sizes(rows[0].shape[1], self.hidden_layer_sizes, target.outputs(likelihood))
+            parts = {name: getattr(self, name) for name in PARTS}
+            spec = make_spec(sizes, parts)
+            candidates = candidate_scales(key_scales, self.prior, spec, rows, verbose=bool(self.verbose))
             # as NumPy's: JAX may hold a float for "weak", which is another type of argument and another compilation
             candidates = [jax.tree.map(np.asarray, scales) for scales in candidates]
-            self._train(Keys(*keys), tried_scales(self, Keys(*keys), self.spec_, candidates, rows), rows)
+            schedule = make_schedule(self.learning_rate, self.batch_size, self.max_epochs, len(rows[0]))
+            scales = tried_scales(run, schedule, Keys(*keys), spec, candidates, rows)
+            nothing: Any = None
+            self._train(run, Keys(*keys), Fitted(spec, parts, scales, nothing, encoder, target, nothing), rows)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
         """Go on learning with more rows: what was learned stays the start, and all rows so far count.
 
         Scaling, categories and the prior's scales stay those of the first rows.
+
+        Args:
+            X, y, sample_weight: as in :meth:`fit`.
         """
-        if not hasattr(self, "state_"):
+        if not hasattr(self, "fitted_"):
             return self.fit(X, y, sample_weight)
         if not hasattr(self, "rows_"):
             raise ValueError("partial_fit needs the rows seen so far, which a model from a file does not have: use fit")
         X, weight = self._check_rows(X, y, sample_weight, reset=False)
-        new = self.encoder_(X, unknown=self.unknown), self._encode_target(y), weight
+        before = self.fitted_
+        new = before.encoder(X, unknown=self.unknown), before.target.encode(self._check_target(y)), weight
         rows = merge_rows(*(np.concatenate(pair) for pair in zip(self.rows_, new, strict=True)))
         keys = jax.random.split(jax.random.fold_in(_key_of(self.random_state), len(rows[0])), 3)
         make_room()
-        with all_or_nothing(self):
-            self._train(Keys(*keys), self.scales_, rows, self.state_)
+        with _restored_on_failure(self):
+            self._train(self._run_settings(), Keys(*keys), before, rows)
         return self
 
-    def _train(self, keys: Keys, scales: Scales, rows: Rows, earlier: State | None = None) -> None:
-        done = fit_particles(self, keys, self.spec_, scales, rows, earlier)
-        self.scales_, self.rows_ = scales, rows
-        self.state_, self.history_ = done.state, done.history
-        self.validation_scores_ = done.scores
-        self.diagnostics_ = self._look(keys.hold, rows[0])
+    def _train(self, run: RunSettings, keys: Keys, before: Fitted, rows: Rows) -> None:
+        """Fit particles to rows, from those of ``before`` if it has any, and remember the record."""
+        training, held = hold_out(keys.hold, rows, self.validation_fraction if self.early_stopping else None)
+        schedule = make_schedule(self.learning_rate, self.batch_size, self.max_epochs, len(training[0]))
+        done = fit_particles(run, schedule, keys, before.spec, before.scales, training, held, before.state)
+        fitted = replace(before, state=done.state, history=done.history)
+        self.fitted_ = replace(fitted, diagnostics=fitted.diagnose(keys.hold, rows[0]))
+        self.rows_, self.validation_scores_ = rows, done.scores
 
-    @property
-    def spec_(self) -> Spec:
-        """The parts of the fitted model; made anew from their names, which is what can be kept in files."""
-        return wire(self.sizes_, self.parts_)
+    def _run_settings(self) -> RunSettings:
+        mesh = mesh_of(self.devices, self.n_particles)
+        settled = {name: value for name, value in self.get_params().items() if name not in OF_THE_RUN}
+        # where an object happens to lie in memory is left out
+        settings = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(sorted(settled.items())))
+        n, automatic = whole_particles(self.n_particles), isinstance(self.prior, str) and self.prior == AUTO
+        return RunSettings(n, mesh, automatic, bool(self.verbose), self.checkpoint, settings)
 
     def predict_dist(self, X: Any) -> Predictive:
-        """What is known about the targets of the rows of X, in their own units: see :class:`~fpovi.Predictive`."""
-        check_is_fitted(self, "state_")
-        x = self.encoder_(self._check_columns(X), unknown=self.unknown)
-        return self._predictive(jnp.asarray(self._functions(x)), *self._units())
+        """Return what is known about the targets of rows, in their own units.
 
-    def _answers(self, ask: Callable[[Predictive], Any], X: Any) -> Any:
-        """The arrays that ``ask`` makes of the rows of X, in standardised units, with f of one block in memory."""
-        check_is_fitted(self, "state_")
-        units, answers = (np.zeros(()), np.ones(())), []
-        for x in slabs(self.encoder_, self._check_columns(X), self.unknown):
-            for block, count in blocks(x):
-                found = ask(self._predictive(self._outputs(block), *units))
-                answers.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], found))
-        return jax.tree.map(lambda *parts: np.concatenate(parts), *answers)
+        Args:
+            X: rows with the columns seen in :meth:`fit`.
 
-    def _predictive(self, f: Float[Array, "n N k"], shift: Any, scale: Any) -> Predictive:
-        units = (jnp.asarray(unit, jnp.float32) for unit in (shift, scale))
-        return Predictive(self.spec_.likelihood, f, jax.tree.map(jnp.asarray, self.state_.params), *units)
+        Returns:
+            The mixture over particles: see :class:`~fpovi.Predictive`.
+        """
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.predictive(self._check_columns(X), self.unknown)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
-        """Draws of all targets together: ``(n_samples, N)`` or ``(n_samples, N, m)``, each one coherent function."""
+        """Draw all targets together, each draw from one coherent function.
+
+        Args:
+            X: rows with the columns seen in :meth:`fit`.
+            n_samples: how many draws.
+            random_state: a whole number makes draws repeatable.
+
+        Returns:
+            ``(n_samples, N)``, or ``(n_samples, N, m)`` for several targets.
+        """
         draws = self.predict_dist(X).sample(_key_of(random_state), n_samples)
         return np.asarray(draws)[..., 0] if draws.shape[-1] == 1 else np.asarray(draws)
 
     def diagnose(self) -> Diagnostics:
-        """Is the fit sound? Verdicts in words, each with the knob to turn; a warning if something is wrong."""
-        check_is_fitted(self, "state_")
-        for finding in self.diagnostics_.complaints:
+        """Return verdicts on the fit in words, each with what to change; warn if something is wrong."""
+        check_is_fitted(self, "fitted_")
+        for finding in self.fitted_.diagnostics.complaints:
             warnings.warn(f"{finding.name}: {finding.verdict} (try {finding.remedy})", FitWarning, stacklevel=2)
-        return self.diagnostics_
+        return self.fitted_.diagnostics
 
     def save(self, path: str | os.PathLike[str], force: bool = True) -> None:
-        """Write the model to one file, which :func:`fpovi.load` reads; an existing one is replaced if ``force``."""
-        check_is_fitted(self, "state_")
-        write_model(self, path, force)
+        """Write the model to one file, which :func:`fpovi.load` reads.
+
+        ``target_names_``, where the caller has set it, is kept.
+
+        Args:
+            path: the file, replaced as a whole or left as it was.
+            force: whether a file that exists may be replaced.
+        """
+        check_is_fitted(self, "fitted_")
+        names = getattr(self, "feature_names_in_", None), getattr(self, "target_names_", None)
+        settings = self.get_params(deep=False)
+        write_model(ModelFile(self.fitted_, type(self).__name__, settings, self.n_features_in_, *names), path, force)
 
     def export(self, path: str | os.PathLike[str], format: str = "stablehlo", force: bool = True) -> None:
-        """Write predictions as a program that runs without fpovi: see :mod:`fpovi.export.program`."""
-        check_is_fitted(self, "state_")
-        export_model(self, path, format, force)
+        """Write predictions as a program that runs without fpovi: see :mod:`fpovi.export.program`.
+
+        Args:
+            path: the file, replaced as a whole or left as it was.
+            format: "stablehlo" or "onnx".
+            force: whether a file that exists may be replaced.
+        """
+        check_is_fitted(self, "fitted_")
+        export_model(self.fitted_, path, format, force)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
-        """X as given, names and number of columns noted or compared, and one finite weight per row."""
+        """Return X as given, names and number of columns noted or compared, and one finite weight per row."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         given, X = X, as_table(X)
@@ -233,28 +251,25 @@ class BaseBNN(BaseEstimator, ABC):
         return X, weight
 
     def _check_columns(self, X: Any) -> Any:
-        """X as a table with as many columns, and as called, as those seen in fit."""
+        """Return X as a table with as many columns, and as called, as those seen in fit."""
         table = as_table(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         return table
 
-    def _look(self, key: Key, x: NDArray[np.float64]) -> Diagnostics:
-        """Diagnose the fit at some training inputs, and at as many points well past them."""
-        rng = generator(key)
-        at = x[rng.permutation(len(x))[:MOST_LOOKED_AT]]
-        past = at + FAR * rng.normal(size=at.shape)
-        likelihood, params = self.spec_.likelihood, self.state_.params
-        has_noise = bool(jax.tree.leaves(params))
-        noise = float(np.mean(jax.vmap(likelihood.noise)(params))) if has_noise else None
-        return diagnose(self.history_, self._functions(at), self._functions(past), noise)
 
-    def _functions(self, x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n N k"]:
-        """f of all particles at encoded rows, block by block."""
-        parts = [np.asarray(self._outputs(block))[:, :count] for block, count in blocks(x)]
-        return np.concatenate(parts, axis=1)
+@contextmanager
+def _restored_on_failure(model: object) -> Iterator[None]:
+    """Give ``model`` back the attributes it came with if what is done inside fails or is interrupted.
 
-    def _outputs(self, block: Float[np.ndarray, "B d"]) -> Float[Array, "n B k"]:
-        return outputs_of(self.spec_, self.scales_, self.state_.particles, self.state_.network_state, block)
+    Attributes are replaced in a fit and never changed in place, so remembering which they were is enough.
+    """
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
 
 
 def _key_of(random_state: Any) -> Key:

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes."""
+"""Classification."""
 
 from typing import Any
 
+import jax
 import numpy as np
+from jaxtyping import Array, Float
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from fpovi.estimators.base import BaseBNN
-from fpovi.tabular.blocks import probabilities
-from fpovi.types import Likelihood
+from fpovi.predictive import Predictive
+from fpovi.tabular.target import ClassTarget, Target
+from fpovi.types import Likelihood, Support
 
 
 class BNNClassifier(ClassifierMixin, BaseBNN):
@@ -24,8 +28,6 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
     >>> model.predict([[-1.5], [1.5]]).tolist()
     ['low', 'high']
     """
-
-    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -62,8 +64,19 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
         tags.input_tags.categorical = True
         return tags
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order of the columns of ``predict_proba``."""
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.target.classes  # type: ignore[union-attr]
+
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "BaseBNN":  # type: ignore[override]
-        """Go on learning with more rows; ``classes``, all there will ever be, is needed the first time only."""
+        """Go on learning with more rows: what was learned stays the start, and all rows so far count.
+
+        Args:
+            X, y, sample_weight: as in :meth:`fit`.
+            classes: all classes there will ever be; needed the first time only.
+        """
         self._announced = None if classes is None else np.unique(np.asarray(classes))
         try:
             return super().partial_fit(X, y, sample_weight)
@@ -71,64 +84,54 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
             del self._announced
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability of every class, in the order of ``classes_``."""
-        probs = np.asarray(self._answers(probabilities, X), np.float64)
+        """Return the probability of every class, in the order of ``classes_``.
+
+        Args:
+            X: rows with the columns seen in :meth:`fit`.
+
+        Returns:
+            Probabilities ``(N, classes)``.
+        """
+        check_is_fitted(self, "fitted_")
+        answers = self.fitted_.answers(_probabilities, self._check_columns(X), self.unknown)
+        probs = np.asarray(answers, np.float64)
         return probs / probs.sum(axis=1, keepdims=True)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of every row."""
+        """Return the most probable class of every row, ``(N,)``.
+
+        Args:
+            X: rows with the columns seen in :meth:`fit`.
+        """
         likeliest = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likeliest]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
-        """Draws of the classes of all rows together, ``(n_samples, N)``, each from one coherent function."""
+        """Draw the classes of all rows together, each draw from one coherent function.
+
+        Args:
+            X: rows with the columns seen in :meth:`fit`.
+            n_samples: how many draws.
+            random_state: a whole number makes draws repeatable.
+
+        Returns:
+            Classes ``(n_samples, N)``.
+        """
         places = super().sample_y(X, n_samples, random_state)
         return self.classes_[places]
 
-    def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
-        if not likelihood.classes:
+    def _check_target(self, y: Any) -> NDArray[Any]:
+        return _labels(y)
+
+    def _learn_target(self, y: NDArray[Any], weight: NDArray[np.float64], likelihood: Likelihood) -> Target:
+        if likelihood.support is not Support.CLASSES:
             raise ValueError('likelihood is for real targets: use BNNRegressor, or likelihood="categorical"')
-        y = _labels(y)
-        announced = getattr(self, "_announced", None)
-        classes = np.unique(y[weight > 0]) if announced is None else announced
-        if len(classes) < 2:
-            raise ValueError(f"y has one class only ({classes[0]!r}): at least two classes are needed")
-        self.classes_ = classes
-        return self._encode_target(np.where(weight > 0, y, classes[0]))
+        return ClassTarget.learn(y, weight, getattr(self, "_announced", None))
 
-    def _encode_target(self, y: Any) -> NDArray[Any]:
-        y = _labels(y)
-        places = {label: place for place, label in enumerate(self.classes_.tolist())}
-        strange = [label for label in y.tolist() if label not in places]
-        if strange:
-            raise ValueError(
-                f"y has the class {strange[0]!r}, which is none of {self.classes_[:10].tolist()}: "
-                "name all classes in the first partial_fit(…, classes=…)"
-            )
-        return np.asarray([places[label] for label in y.tolist()], np.int32)[:, None]
 
-    def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
-        return len(self.classes_)
-
-    def _target_to_json(self) -> dict[str, Any]:
-        kind = self.classes_.dtype.kind
-        if kind not in "biufUO":
-            raise ValueError(f"classes of type {self.classes_.dtype} cannot be kept in a file: use numbers or strings")
-        return {"dtype": "object" if kind == "O" else self.classes_.dtype.str, "classes": self.classes_.tolist()}
-
-    def _target_from_json(self, fields: dict[str, Any]) -> None:
-        dtype, classes = np.dtype(fields["dtype"]), np.asarray(fields["classes"])
-        if classes.ndim != 1 or len(classes) < 2 or classes.dtype.kind not in "biufU":
-            raise ValueError("its classes are not a list of at least two numbers or strings")
-        if dtype.kind not in "biufUO" or (dtype.kind in "UO") != (classes.dtype.kind == "U"):
-            raise ValueError(f"its classes are not of type {dtype}")
-        # a string type says how long strings may be, which those at hand know better
-        self.classes_ = classes if dtype.kind == "U" else classes.astype(dtype)
-        if np.any(self.classes_[1:] <= self.classes_[:-1]) or len(classes) != self.sizes_[-1]:
-            raise ValueError("its classes are not in order, or not as many as its network has outputs")
-
-    def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return np.zeros(()), np.ones(())
+@jax.jit
+def _probabilities(predictive: Predictive) -> Float[Array, "B k"]:
+    return predictive.probs
 
 
 def _labels(y: Any) -> NDArray[Any]:

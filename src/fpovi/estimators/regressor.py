@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real targets."""
+"""Regression: real targets and counts."""
 
 from typing import Any
 
+import jax
 import numpy as np
+from jaxtyping import Array, Float
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from fpovi.estimators.base import BaseBNN
-from fpovi.tabular import Standardiser, learn_target
-from fpovi.tabular.blocks import mean_and_std
-from fpovi.types import Likelihood
+from fpovi.predictive import Predictive
+from fpovi.tabular.target import RealTarget, Target
+from fpovi.types import Likelihood, Support
 
 
 class BNNRegressor(RegressorMixin, BaseBNN):
@@ -50,8 +53,6 @@ class BNNRegressor(RegressorMixin, BaseBNN):
     True
     """
 
-    target_: Standardiser
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -61,59 +62,41 @@ class BNNRegressor(RegressorMixin, BaseBNN):
         return tags
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The mean of every row's target, and with ``return_std`` the standard deviation too."""
-        mean, std = self._answers(mean_and_std, X)
+        """Return the mean of every row's target.
+
+        Args:
+            X: rows with the columns seen in :meth:`fit`.
+            return_std: return the standard deviations too.
+
+        Returns:
+            Means ``(N,)``, or ``(N, m)`` for several targets; with ``return_std`` a pair of such arrays.
+        """
+        check_is_fitted(self, "fitted_")
+        mean, std = self.fitted_.answers(_mean_and_std, self._check_columns(X), self.unknown)
         # to the target's units in float64: in float32, 1e9 and 1e9 + 1 are the same number
-        shift, scale = self._units()
+        shift, scale = self.fitted_.target.units
         mean = self._shaped(shift + scale * np.asarray(mean, np.float64))
         return (mean, self._shaped(scale * np.asarray(std, np.float64))) if return_std else mean
 
     def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return values[:, 0] if self.single_target_ else values
+        return values[:, 0] if self.fitted_.target.single else values
 
-    def _learn_target(self, y: Any, weight: NDArray[np.float64], likelihood: Likelihood) -> NDArray[Any]:
-        if likelihood.classes:
+    def _check_target(self, y: Any) -> NDArray[np.float64]:
+        return _numbers(y)
+
+    def _learn_target(self, y: NDArray[Any], weight: NDArray[np.float64], likelihood: Likelihood) -> Target:
+        if likelihood.support is Support.CLASSES:
             raise ValueError("likelihood is for classes: use BNNClassifier, or a likelihood of real targets")
-        values = _numbers(y)
-        self.single_target_ = values.ndim == 1
-        learned = learn_target(values, weight)
-        columns = values.reshape(len(values), -1)[weight > 0]
-        constant = np.flatnonzero(np.ptp(columns, axis=0) == 0)
-        if len(constant):
-            which = "" if self.single_target_ else f" in column {constant[0]}"
-            raise ValueError(f"y is constant ({columns[0, constant[0]]:g}){which}: there is nothing to learn")
-        if likelihood.discrete:
-            learned = Standardiser(np.zeros_like(learned.shift), np.ones_like(learned.scale))
-        self.target_ = learned
-        return self._encode_target(y)
+        return RealTarget.learn(y, weight, likelihood)
 
-    def _encode_target(self, y: Any) -> NDArray[Any]:
-        values = _numbers(y)
-        values = values.reshape(len(values), -1)
-        if values.shape[1] != len(self.target_.shift):
-            raise ValueError(f"y has {values.shape[1]} targets, but {len(self.target_.shift)} were seen in fit")
-        return self.target_(values)
 
-    def _num_outputs(self, targets: int, likelihood: Likelihood) -> int:
-        return likelihood.width(targets)
-
-    def _target_to_json(self) -> dict[str, Any]:
-        return {"single": bool(self.single_target_), **self.target_.to_json()}
-
-    def _target_from_json(self, fields: dict[str, Any]) -> None:
-        self.single_target_ = bool(fields["single"])
-        self.target_ = Standardiser.from_json({name: fields[name] for name in ("shift", "scale")})
-        targets = len(self.target_.shift)
-        outputs = self._num_outputs(targets, self.spec_.likelihood)
-        if outputs != self.sizes_[-1] or (self.single_target_ and targets > 1):
-            raise ValueError("its targets and its network do not fit together")
-
-    def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self.target_.shift, self.target_.scale
+@jax.jit
+def _mean_and_std(predictive: Predictive) -> tuple[Float[Array, "B m"], Float[Array, "B m"]]:
+    return predictive.mean, predictive.std
 
 
 def _numbers(y: Any) -> NDArray[np.float64]:
-    """y as real, finite numbers ``(N,)`` or ``(N, m)``."""
+    """Return y as real, finite numbers ``(N,)`` or ``(N, m)``."""
     array = np.asarray(y)
     if np.iscomplexobj(array):
         raise ValueError("y holds complex numbers. Complex data not supported")

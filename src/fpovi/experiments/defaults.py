@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``defaults``: the estimator as it comes, on the UCI sets, beside what one would use instead.
+"""``defaults``: the estimator with its default settings on the UCI sets, beside other methods.
 
-Nothing is tuned per set: every method gets the training rows of a split and answers for its test rows.
+Nothing is tuned per set: every method gets the training rows of a split and predicts its test rows.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from fpovi.baselines import normal
@@ -31,16 +32,16 @@ def _estimator(**settings: Any) -> Method:
     )
 
 
-def _peer(method: Callable[..., normal.Answer]) -> Method:
+def _other_library(method: Callable[..., normal.Answer]) -> Method:
     return lambda seed, split: normal.answer(method, seed, split.x_train, split.y_train, split.x_test)
 
 
 METHODS: dict[str, Method] = {
     "fpovi": _estimator(),
     "fpovi_fixed": _estimator(prior="nngp"),
-    "ensemble": _estimator(prior="nngp", space="weight", flow="ensemble", likelihood=gaussian()),
-    "gp": _peer(normal.gaussian_process),
-    "ngboost": _peer(normal.ngboost),
+    "ensemble": _estimator(prior="nngp", space="weight", flow="ensemble", likelihood=gaussian(start=0.5, floor=0.0)),
+    "gp": _other_library(partial(normal.gaussian_process, most_rows=2000)),
+    "ngboost": _other_library(normal.ngboost),
 }
 LABELS = {
     "fpovi": "BNNRegressor()",
@@ -53,7 +54,7 @@ PRESETS = {"quick": (SMALL, 1), "full": (tuple(UCI), 5)}
 
 
 def cells(options: Options) -> list[Cell]:
-    """Every method on every set and split."""
+    """Return the cells of every method on every set and split."""
     datasets, splits = lookup(PRESETS, options.preset, "preset")
     return grid(
         "defaults", options, datasets=datasets, splits=lambda dataset: splits, methods=tuple(METHODS),
@@ -62,14 +63,14 @@ def cells(options: Options) -> list[Cell]:
 
 
 def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> dict[str, Any]:
-    """The scores of one method on the test rows of one split."""
+    """Return the scores of one method on the test rows of one split."""
     split = load_split(cell.dataset, cell.split_kind, cell.split)
     predictive = lookup(METHODS, cell.method, "method")(cell.seed, split)
     return {name: float(value) for name, value in evaluate(predictive, split.y_test).items()}
 
 
 def view(rows: Sequence[Row]) -> View:
-    """A line per set and score, the significantly best in bold."""
+    """Return a table with a line per set and score, the significantly best in bold."""
     return compare(rows, LABELS, "The estimator as it comes, and what one would use instead", SHOWN)
 
 

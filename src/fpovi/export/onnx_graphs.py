@@ -13,14 +13,14 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from numpy.typing import NDArray
 
-from fpovi.persistence.canonical import canonical
+from fpovi.persistence.plain import canonical
 
 TOLERANCE = 1e-4  # of a graph beside JAX; both compute in float32, in another order
 CHATTY = ("jax2onnx", "onnx_ir")
 
 
 def to_graph(function: Callable[..., Any], columns: int, takes: str, gives: Sequence[str], double: bool) -> Any:
-    """The graph of a function of ``(N, columns)``, for any N, in float64 (``double``) or float32 throughout.
+    """Return the graph of a function of ``(N, columns)``, for any N, in float64 (``double``) or float32 throughout.
 
     It is traced before jax2onnx sees it: that would put operations of its own in the place of layers of Flax and
     Equinox, and these do not know of particles.
@@ -36,7 +36,7 @@ def to_graph(function: Callable[..., Any], columns: int, takes: str, gives: Sequ
 
 
 def join_graphs(first: Any, second: Any, description: dict[str, Any]) -> bytes:
-    """One model that hands the only output of ``first``, cast to float32, to ``second``."""
+    """Return one model that hands the only output of ``first``, cast to float32, to ``second``."""
     from onnx import TensorProto, compose, helper
 
     (handed,), (taken,) = first.graph.output, second.graph.input
@@ -70,7 +70,7 @@ def check_graph(content: bytes, x: NDArray[np.float64], expected: Sequence[NDArr
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Spare users what jax2onnx says of itself: old names of JAX it looks up, and plugins it then goes without."""
+    """Silence jax2onnx's warnings about old names of JAX and missing plugins."""
     loggers = [logging.getLogger(name) for name in CHATTY]
     levels = [logger.level for logger in loggers]
     try:

@@ -2,7 +2,7 @@
 """Fitted estimators as programs: raw features in, mean and std or probabilities out, without fpovi.
 
 A program takes one array of float64 ``(N, columns)``, for any N: a number for each cell of the table, in its own units.
-:func:`export_inputs` makes it from a data frame, and anyone else can:
+:func:`fpovi.export_inputs` makes it from a data frame, and anyone else can:
 
 - numbers as they are, times in seconds since 1970 (UTC), durations in seconds; NaN is missing;
 - of a category the place of its level among the learned ones, from 0. Below 0 or NaN is missing; beyond the last is
@@ -26,17 +26,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from fpovi.export.onnx_graphs import check_graph, join_graphs, to_graph
 from fpovi.fitting.phases import outputs_of
+from fpovi.fitting.record import Fitted
 from fpovi.persistence import check_writable, write_bytes, write_file
 from fpovi.predictive import Predictive
 from fpovi.tabular import Encoder
 from fpovi.tabular.category import Category
 from fpovi.tabular.encoder import FARTHEST, Empty
 from fpovi.tabular.measured import Measured, Squash
-from fpovi.types import import_extra, lookup
+from fpovi.types import Support, import_extra, lookup
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 UNITS = {"time": "seconds since 1970-01-01 UTC", "duration": "seconds"}
@@ -45,11 +45,11 @@ Column = Float[Array, "N 1"]
 Answer = Callable[[Float[Array, "N d"]], tuple[Float[Array, "N *m"], ...]]
 
 
-def export_model(model: Any, path: str | os.PathLike[str], format: str = "stablehlo", force: bool = True) -> None:
-    """Write a fitted estimator as a program.
+def export_model(fitted: Fitted, path: str | os.PathLike[str], format: str = "stablehlo", force: bool = True) -> None:
+    """Write a fitted model as a program.
 
     Args:
-        model: a fitted :class:`~fpovi.BNNRegressor` or :class:`~fpovi.BNNClassifier`.
+        fitted: the model.
         path: the file, replaced as a whole or left as it was.
         format: "onnx", a model for ONNX Runtime with its description under "fpovi" in the metadata; or "stablehlo", the
             bytes of ``jax.export`` in a safetensors file. That is one file, so that program and description are
@@ -65,29 +65,20 @@ def export_model(model: Any, path: str | os.PathLike[str], format: str = "stable
     """
     write = lookup(FORMATS, format, "format")
     check_writable(path, force)
-    write(model, path, force)
+    write(fitted, path, force)
 
 
-def export_inputs(model: Any, X: Any) -> NDArray[np.float64]:
-    """The array ``(N, columns)`` that an exported program takes for a table X.
-
-    A category unseen in training is an error or missing, as the estimator's ``unknown`` says.
-    """
-    check_is_fitted(model)
-    return model.encoder_.numbers(X, unknown=model.unknown)
-
-
-def describe(model: Any) -> dict[str, Any]:
-    """What to feed a program and what it gives, in JSON types."""
-    encoder: Encoder = model.encoder_
+def describe(fitted: Fitted) -> dict[str, Any]:
+    """Return what a program takes and gives, in JSON types."""
+    encoder = fitted.encoder
     names = encoder.names or [None] * len(encoder.learned)
     columns = [_described(name, column) for name, column in zip(names, encoder.learned, strict=True)]
-    target = model._target_to_json()
+    target = fitted.target.to_json()
     width = [] if target.get("single") else [len(target["classes" if "classes" in target else "shift"])]
-    outputs = [{"name": name, "dtype": "float32", "shape": ["N", *width]} for name in _output_names(model)]
+    outputs = [{"name": name, "dtype": "float32", "shape": ["N", *width]} for name in _output_names(fitted)]
     return {
         "fpovi": version("fpovi"),
-        "estimator": type(model).__name__,
+        "estimator": fitted.target.estimator,
         "input": {"name": "x", "dtype": "float64", "shape": ["N", len(columns)], "columns": columns},
         "outputs": outputs,
         **{name: target[name] for name in target if name == "classes"},
@@ -103,15 +94,15 @@ def _described(name: str | None, column: Measured | Category | Empty) -> dict[st
     return known
 
 
-def _output_names(model: Any) -> tuple[str, ...]:
-    return ("probabilities",) if model.spec_.likelihood.classes else ("mean", "std")
+def _output_names(fitted: Fitted) -> tuple[str, ...]:
+    return ("probabilities",) if fitted.spec.likelihood.support is Support.CLASSES else ("mean", "std")
 
 
 # What a program does, in JAX
 
 
 def encode(encoder: Encoder, x: Float[Array, "N columns"]) -> Float[Array, "N d"]:
-    """What ``encoder`` makes of a table, from its numbers, in the dtype of x."""
+    """Return what ``encoder`` makes of a table, from its numbers, in the dtype of x."""
     blocks = [block for i, column in enumerate(encoder.learned) for block in _encoded(column, x[:, i : i + 1])]
     if not sum(block.shape[1] for block in blocks):
         return jnp.zeros_like(x[:, :1])
@@ -144,7 +135,7 @@ def _ratio(values: Column, shift: float, scale: float) -> Column:
 
 
 def _squash(squash: Squash, values: Column) -> Column:
-    """arcsinh(r) = ± log(|r| + √(r² + 1)), in units of max(|r|, 1), so that no square overflows.
+    """Return arcsinh(r) = ± log(|r| + √(r² + 1)), in units of max(|r|, 1), so that no square overflows.
 
     Written out because ONNX Runtime has no arcsinh of float64. Near 0 it is exact to 1e-16 of the column's spread.
     """
@@ -156,29 +147,29 @@ def _squash(squash: Squash, values: Column) -> Column:
     return jnp.where(jnp.isinf(ratio), ratio, arcsinh)
 
 
-def _answer(model: Any) -> Answer:
-    """From encoded rows to what ``predict`` or ``predict_proba`` say."""
-    spec, scales, state = model.spec_, model.scales_, model.state_
-    shift, scale = (np.asarray(unit, np.float32) for unit in model._units())
-    single = not spec.likelihood.classes and model.single_target_
+def _answer(fitted: Fitted) -> Answer:
+    """Return the map from encoded rows to what ``predict`` or ``predict_proba`` say."""
+    spec, scales, state = fitted.spec, fitted.scales, fitted.state
+    shift, scale = (np.asarray(unit, np.float32) for unit in fitted.target.units)
+    single = spec.likelihood.support is not Support.CLASSES and fitted.target.single
 
     def answer(x: Float[Array, "N d"]) -> tuple[Float[Array, "N *m"], ...]:
         f = outputs_of(spec, scales, state.particles, state.network_state, x)
         params = jax.tree.map(jnp.asarray, state.params)
         predictive = Predictive(spec.likelihood, f, params, jnp.asarray(shift), jnp.asarray(scale))
-        if spec.likelihood.classes:
+        if spec.likelihood.support is Support.CLASSES:
             return (predictive.probs / jnp.sum(predictive.probs, axis=1, keepdims=True),)
         return tuple(values[:, 0] if single else values for values in (predictive.mean, predictive.std))
 
     return answer
 
 
-def _program(model: Any) -> Answer:
-    """From raw features, to be traced in double precision."""
-    answer = _answer(model)
+def _program(fitted: Fitted) -> Answer:
+    """Return the map from raw features to answers, to be traced in double precision."""
+    answer = _answer(fitted)
 
     def program(x: Float[Array, "N columns"]) -> tuple[Float[Array, "N *m"], ...]:
-        encoded = encode(model.encoder_, x).astype(jnp.float32)
+        encoded = encode(fitted.encoder, x).astype(jnp.float32)
         with jax.enable_x64(False):  # the network's own constants stay float32, as in predict
             return answer(encoded)
 
@@ -188,30 +179,32 @@ def _program(model: Any) -> Answer:
 # The formats
 
 
-def _write_stablehlo(model: Any, path: str | os.PathLike[str], force: bool) -> None:
+def _write_stablehlo(fitted: Fitted, path: str | os.PathLike[str], force: bool) -> None:
     (rows,) = jax.export.symbolic_shape("N")
-    program = jax.jit(_program(model))
+    program = jax.jit(_program(fitted))
     try:
         with jax.enable_x64(True):
-            x = jax.ShapeDtypeStruct((rows, len(model.encoder_.learned)), jnp.float64)
+            x = jax.ShapeDtypeStruct((rows, len(fitted.encoder.learned)), jnp.float64)
             program_bytes = jax.export.export(program, platforms=PLATFORMS)(x).serialize()
     except Exception as error:  # a user's network can fail in any way
         raise _refusal("stablehlo", error) from error
-    write_file(path, describe(model), {"stablehlo": np.frombuffer(program_bytes, np.uint8)}, kind="export", force=force)
+    write_file(
+        path, describe(fitted), {"stablehlo": np.frombuffer(program_bytes, np.uint8)}, kind="export", force=force
+    )
 
 
-def _write_onnx(model: Any, path: str | os.PathLike[str], force: bool) -> None:
-    """Two graphs joined, since jax2onnx keeps one floating-point type in each: float64, then float32."""
+def _write_onnx(fitted: Fitted, path: str | os.PathLike[str], force: bool) -> None:
+    """Write two graphs joined, since jax2onnx keeps one floating-point type in each: float64, then float32."""
     for library in ("jax2onnx", "onnxruntime"):
         import_extra(library, "onnx", 'format="onnx"')
-    columns, features = len(model.encoder_.learned), len(model.encoder_.features)
-    probe = _probe(model.encoder_)
+    columns, features = len(fitted.encoder.learned), len(fitted.encoder.features)
+    probe = _probe(fitted.encoder)
     with jax.enable_x64(True):
-        expected = [np.asarray(values) for values in jax.jit(_program(model))(probe)]
+        expected = [np.asarray(values) for values in jax.jit(_program(fitted))(probe)]
     try:
-        scaling = to_graph(lambda x: encode(model.encoder_, x), columns, "x", ["encoded"], double=True)
-        answering = to_graph(_answer(model), features, "features", _output_names(model), double=False)
-        content = join_graphs(scaling, answering, describe(model))
+        scaling = to_graph(lambda x: encode(fitted.encoder, x), columns, "x", ["encoded"], double=True)
+        answering = to_graph(_answer(fitted), features, "features", _output_names(fitted), double=False)
+        content = join_graphs(scaling, answering, describe(fitted))
         check_graph(content, probe, expected)
     except Exception as error:  # a user's network can fail in any way
         raise _refusal("onnx", error) from error
@@ -219,7 +212,7 @@ def _write_onnx(model: Any, path: str | os.PathLike[str], force: bool) -> None:
 
 
 def _probe(encoder: Encoder) -> NDArray[np.float64]:
-    """Rows on which two programs are compared: one with nothing known, and two within every column's range."""
+    """Return rows on which two programs are compared: one with nothing known, and two within every column's range."""
     rows = []
     for column in encoder.learned:
         line = (0.0, 1.0)  # of a category, its first levels

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From names and objects to one algorithm: the only place where a string chooses a part.
+"""From names and objects to parts: the only place where a string chooses a part.
 
 A :class:`Spec` holds everything that decides the compiled program and no number that does not, so that all fits of one
-shape, whatever their data and scales, share one compilation.
+shape, whatever their data and scales, share one compilation. Parts are compared as objects, so a name stands for one
+object however often it is asked for.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +12,17 @@ from functools import lru_cache, partial
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from fpovi.flows import FLOWS, gfsf
+from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
 from fpovi.kernels import KERNELS, RepresentationKernel, median_lengthscale, rbf
-from fpovi.likelihoods import LIKELIHOODS, gaussian
-from fpovi.measurement import MEASUREMENTS, halo, kde, mixup, train_only
-from fpovi.networks import from_equinox, from_flax, mlp
-from fpovi.priors import PRIORS, flat, moment_matched, nngp, ssge, width_aware
+from fpovi.likelihoods import LIKELIHOODS
+from fpovi.measurement import MEASUREMENTS
+from fpovi.networks import ACTIVATIONS, from_equinox, from_flax, mlp
+from fpovi.priors import PRIORS
 from fpovi.types import (
     Flow,
     FunctionPrior,
@@ -31,46 +31,50 @@ from fpovi.types import (
     Measurement,
     Network,
     Scales,
+    is_made_of,
     lookup,
+    make_part,
+    maker,
 )
 
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "relu": jax.nn.relu,
-    "erf": jax.scipy.special.erf,
-    "tanh": jnp.tanh,
-    "logistic": jax.nn.sigmoid,
-    "gelu": jax.nn.gelu,
-    "silu": jax.nn.silu,
-    "identity": lambda h: h,
-}
 SPACES = {"function": function_space, "weight": weight_space}
+AUTO = "auto"
 # wider than the literature's: the spread of the particles comes out right in more than a few dimensions
 WIDE_RBF = rbf(partial(median_lengthscale, factor=2.0))
-SAFE_GFSF = partial(gfsf, ridge=1e-3)  # two particles may come to say the same
-EXTRA_POINTS, NOISE_FLOOR = 20, 1e-3
-
-AnyKernel = Kernel | RepresentationKernel
-PriorMaker = Callable[[Network, Likelihood], FunctionPrior]
-PRIOR_MAKERS: dict[str, PriorMaker] = {
-    "nngp": lambda network, likelihood: nngp(network, jitter=1e-3, centred=likelihood.classes),
-    "width_aware": lambda network, likelihood: width_aware(network, centred=likelihood.classes),
-    "moment_matched": lambda network, likelihood: moment_matched(network, canonical=_canonical(likelihood)),
-    "ssge": lambda network, likelihood: ssge(network, canonical=_canonical(likelihood)),
-    "flat": lambda network, likelihood: flat(),
-}
+# what a prior over functions may ask for
+OFFERED = ("network", "likelihood")
 
 
-MEASUREMENT_MAKERS: dict[str, Callable[[], Measurement]] = {
-    "auto": lambda: halo(EXTRA_POINTS),
-    "halo": lambda: halo(EXTRA_POINTS),
-    "kde": lambda: kde(EXTRA_POINTS, bandwidth=1.0),
-    "mixup": lambda: mixup(EXTRA_POINTS),
-    "train_only": train_only,
-}
+def part_names(argument: str) -> list[str]:
+    """Return the names that an estimator's ``argument`` may have.
+
+    >>> part_names("flow")
+    ['ensemble', 'gfsf', 'pi_sgld', 'svgd', 'w_sgld_b']
+    """
+    functions: dict[str, Mapping[str, Any]] = {"activation": ACTIVATIONS, "flow": FLOWS, "space": SPACES}
+    if argument in functions:
+        return sorted(functions[argument])
+    tables: dict[str, tuple[Mapping[str, Any], tuple[str, ...]]] = {
+        "kernel": (KERNELS, ()),
+        "likelihood": (LIKELIHOODS, ()),
+        "measurement": (MEASUREMENTS, ()),
+        "prior": (PRIORS, OFFERED),
+    }
+    table, offered = lookup(tables, argument, "argument")
+    automatic = [] if argument == "likelihood" else [AUTO]
+    return automatic + sorted(name for name in table if is_made_of(table[name], *offered))
 
 
-def _canonical(likelihood: Likelihood) -> Callable[[Array], Array] | None:
-    return likelihood.canonical if likelihood.classes else None
+@dataclass(frozen=True)
+class PriorChoice:
+    """A function prior by name, made once the network is known, or as the object it is."""
+
+    prior: str | FunctionPrior
+
+    def __call__(self, network: Network, likelihood: Likelihood) -> FunctionPrior:
+        if isinstance(self.prior, FunctionPrior):
+            return self.prior
+        return make_part(PRIORS, self.prior, "prior", network=network, likelihood=likelihood)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +89,8 @@ class Spec:
     network: Network | None
     space: str
     flow: Flow
-    kernel: AnyKernel
-    prior: PriorMaker
+    kernel: Kernel | RepresentationKernel
+    prior: PriorChoice
     measurement: Measurement
     likelihood: Likelihood
 
@@ -100,7 +104,7 @@ class Spec:
         return hash(self._identity())
 
     def build_network(self, scales: Scales) -> Network:
-        """The network; ours has unit weights, so that the optimiser sees every coordinate on one scale."""
+        """Return the network; ours has unit weights, so that the optimiser sees every coordinate on one scale."""
         return self.network or mlp(self.sizes, self.activation, scales, unit_weights=True)
 
 
@@ -112,15 +116,21 @@ def _hashable(part: Any) -> Any:
     return part
 
 
-def wire(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
-    """The parts, looked up by name or taken as they are."""
+def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
+    """Look up the parts by name, or take them as they are.
+
+    Args:
+        sizes: inputs, hidden layers and outputs of the network.
+        parts: an estimator's settings ``activation``, ``network``, ``space``, ``flow``, ``kernel``, ``prior``,
+            ``measurement`` and ``likelihood``.
+    """
     network = _network(parts["network"], sizes[0])
     return Spec(
         sizes=sizes,
-        activation=_choose(ACTIVATIONS, parts["activation"], "activation"),
+        activation=_function(ACTIVATIONS, parts["activation"], "activation"),
         network=network,
         space=lookup({name: name for name in SPACES}, str(parts["space"]), "space"),
-        flow=_choose({**FLOWS, "gfsf": SAFE_GFSF}, parts["flow"], "flow"),
+        flow=_function(FLOWS, parts["flow"], "flow"),
         kernel=_kernel(parts["kernel"]),
         prior=_prior(parts["prior"], "nngp" if network is None else "moment_matched"),
         measurement=_measurement(parts["measurement"]),
@@ -128,78 +138,60 @@ def wire(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
     )
 
 
-def _choose(table: Mapping[str, Any], part: Any, argument: str) -> Any:
-    return lookup(table, part, argument) if isinstance(part, str) else _function(part, argument)
-
-
-def _function(part: Any, argument: str) -> Any:
-    if not callable(part):
-        raise ValueError(f"{argument} is a {type(part).__name__}, but a name or a function is needed")
-    return part
-
-
-# Parts are functions, and equal programs need identical ones: one object per name, however often it is asked for.
+@lru_cache(maxsize=256)
+def _named(argument: str, name: str) -> Any:
+    """Return the one object that stands for a name."""
+    tables: dict[str, Mapping[str, Callable[..., Any]]] = {
+        "kernel": {AUTO: lambda: WIDE_RBF, **KERNELS},
+        "likelihood": LIKELIHOODS,
+        "measurement": {AUTO: MEASUREMENTS["halo"], **MEASUREMENTS},
+    }
+    return make_part(tables[argument], name, argument)
 
 
 def choose_likelihood(likelihood: Any) -> Likelihood:
-    """By name or as it is."""
+    """Return a likelihood given by name or as an object."""
     if isinstance(likelihood, str):
-        return _named_likelihood(likelihood)
+        return _named("likelihood", likelihood)
     if not isinstance(likelihood, Likelihood):
         raise ValueError(f"likelihood is a {type(likelihood).__name__}, but a name or an object of fpovi is needed")
     return likelihood
 
 
-@lru_cache(maxsize=64)
-def _named_likelihood(name: str) -> Likelihood:
-    make: Any = lookup({**LIKELIHOODS, "gaussian": partial(gaussian, floor=NOISE_FLOOR)}, name, "likelihood")
-    return make()
+def _function(table: Mapping[str, Any], part: Any, argument: str) -> Any:
+    return lookup(table, part, argument) if isinstance(part, str) else _callable(part, argument)
 
 
-def _kernel(kernel: Any) -> AnyKernel:
+def _callable(part: Any, argument: str) -> Any:
+    if not callable(part):
+        raise ValueError(f"{argument} is a {type(part).__name__}, but a name or a function is needed")
+    return part
+
+
+def _kernel(kernel: Any) -> Kernel | RepresentationKernel:
     if isinstance(kernel, RepresentationKernel):
         return kernel
-    return _named_kernel(kernel) if isinstance(kernel, str) else _function(kernel, "kernel")
-
-
-@lru_cache(maxsize=64)
-def _named_kernel(name: str) -> AnyKernel:
-    make: Any = lookup({"auto": lambda: WIDE_RBF, **KERNELS}, name, "kernel")
-    return make()
+    return _named("kernel", kernel) if isinstance(kernel, str) else _callable(kernel, "kernel")
 
 
 def _measurement(measurement: Any) -> Measurement:
-    return _named_measurement(measurement) if isinstance(measurement, str) else _function(measurement, "measurement")
+    if isinstance(measurement, str):
+        return _named("measurement", measurement)
+    return _callable(measurement, "measurement")
 
 
-@lru_cache(maxsize=64)
-def _named_measurement(name: str) -> Measurement:
-    """The sampler of a name, for standardised inputs."""
-    if name in MEASUREMENTS and name not in MEASUREMENT_MAKERS:
-        raise ValueError(f"measurement={name!r} needs numbers of yours: give the object, fpovi.measurement.{name}(…)")
-    return lookup(MEASUREMENT_MAKERS, name, "measurement")()
-
-
-@dataclass(frozen=True)
-class _Given:
-    prior: FunctionPrior
-
-    def __call__(self, network: Network, likelihood: Likelihood) -> FunctionPrior:
-        return self.prior
-
-
-def _prior(prior: Any, automatic: str) -> PriorMaker:
-    if isinstance(prior, FunctionPrior):
-        return _Given(prior)
-    if not isinstance(prior, str):
+def _prior(prior: Any, automatic: str) -> PriorChoice:
+    if isinstance(prior, str):
+        name = automatic if prior == AUTO else prior
+        maker(PRIORS, name, "prior", *OFFERED)  # raises for a name that cannot be made
+        return PriorChoice(name)
+    if not isinstance(prior, FunctionPrior):
         raise ValueError(f"prior is a {type(prior).__name__}, but a name or an object of fpovi.priors is needed")
-    if prior in PRIORS and prior not in PRIOR_MAKERS:
-        raise ValueError(f"prior={prior!r} needs a covariance: give the object, fpovi.priors.{prior}(…)")
-    return lookup({**PRIOR_MAKERS, "auto": PRIOR_MAKERS[automatic]}, prior, "prior")
+    return PriorChoice(prior)
 
 
 def _network(network: Any, features: int) -> Network | None:
-    """A user's network: one of ours, a Flax module, or a function ``key -> Equinox module``."""
+    """Return a user's network: one of ours, a Flax module, or a function ``key -> Equinox module``."""
     if network is None or isinstance(network, Network):
         return network
     if not callable(network) or isinstance(network, eqx.Module):
@@ -218,7 +210,7 @@ def _adapted(network: Any, features: int) -> Network:
 
 
 def layer_sizes(features: int, hidden: Any, outputs: int) -> tuple[int, ...]:
-    """Inputs, hidden layers, outputs."""
+    """Return the sizes of inputs, hidden layers and outputs."""
     sizes = list(hidden) if isinstance(hidden, Sequence | np.ndarray) else [hidden]
     if not all(isinstance(size, int | np.integer) and not isinstance(size, bool) for size in sizes):
         raise ValueError(f"hidden_layer_sizes={hidden!r} must be whole numbers, such as (50,)")

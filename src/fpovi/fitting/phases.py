@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two phases of a fit, each a recipe: a warm-up in which particles climb alone, and the flow.
+"""The two phases of a fit: a warm-up in which particles climb alone, and the flow.
 
 Where the evidence has chosen the prior's scales, particles start at hidden layers from the prior and a last layer from
 its exact posterior, and first become good MAP fits: from prior draws, with scales as small or large as the evidence
@@ -30,7 +30,7 @@ NOISE_RATE, NOISE_REST = 3.0, 0.1  # the noise's peak rate over that of the weig
 MEMORY, NOISE_MEMORY = 0.99, 0.9  # of Adam's second moment: short, as scores shrink by orders of magnitude
 
 
-class Dials(NamedTuple):
+class PhaseSettings(NamedTuple):
     """The numbers of a phase: prior scales, the optimiser's peak rate, and over how many steps it decays."""
 
     scales: Scales
@@ -38,35 +38,35 @@ class Dials(NamedTuple):
     steps: Scalar
 
 
-def flow_recipe(spec: Spec, dials: Dials, mesh: Mesh | None = None) -> ParametrisedAlgorithm:
-    """The algorithm that was asked for, open to its numbers; with particles over a mesh of devices, if there is one."""
-    return ParametrisedAlgorithm(_flow(spec, mesh), dials)
+def flow_phase(spec: Spec, settings: PhaseSettings, mesh: Mesh | None = None) -> ParametrisedAlgorithm:
+    """Return the algorithm that was asked for, with particles over a mesh of devices, if there is one."""
+    return ParametrisedAlgorithm(_flow(spec, mesh), settings)
 
 
-def warm_recipe(spec: Spec, dials: Dials, mesh: Mesh | None = None) -> ParametrisedAlgorithm:
-    """A MAP ensemble of the same model, open to its numbers."""
-    return ParametrisedAlgorithm(_warm(spec, mesh), dials)
+def warm_up_phase(spec: Spec, settings: PhaseSettings, mesh: Mesh | None = None) -> ParametrisedAlgorithm:
+    """Return a MAP ensemble of the same model."""
+    return ParametrisedAlgorithm(_warm(spec, mesh), settings)
 
 
 @lru_cache(maxsize=256)
-def _flow(spec: Spec, mesh: Mesh | None) -> Callable[[Dials], Algorithm]:
-    def build(dials: Dials) -> Algorithm:
-        network = spec.build_network(dials.scales)
+def _flow(spec: Spec, mesh: Mesh | None) -> Callable[[PhaseSettings], Algorithm]:
+    def build(settings: PhaseSettings) -> Algorithm:
+        network = spec.build_network(settings.scales)
         parts: dict[str, Any] = {"flow": spec.flow, "kernel": spec.kernel, "measurement": spec.measurement}
         if spec.space == "weight":
-            return _over(mesh, weight_space)(network, spec.likelihood, optimiser=_both(dials), **parts)
+            return _over(mesh, weight_space)(network, spec.likelihood, optimiser=_both(settings), **parts)
         prior = spec.prior(network, spec.likelihood)
-        optimisers = {"optimiser": _weights(dials), "noise_optimiser": _noise(dials)}
+        optimisers = {"optimiser": _weights(settings), "noise_optimiser": _noise(settings)}
         return _over(mesh, function_space)(network, spec.likelihood, prior, **optimisers, **parts)
 
     return build
 
 
 @lru_cache(maxsize=256)
-def _warm(spec: Spec, mesh: Mesh | None) -> Callable[[Dials], Algorithm]:
-    def build(dials: Dials) -> Algorithm:
-        network = spec.build_network(dials.scales)
-        parts: dict[str, Any] = {"flow": ensemble, "kernel": _alone, "optimiser": _both(dials)}
+def _warm(spec: Spec, mesh: Mesh | None) -> Callable[[PhaseSettings], Algorithm]:
+    def build(settings: PhaseSettings) -> Algorithm:
+        network = spec.build_network(settings.scales)
+        parts: dict[str, Any] = {"flow": ensemble, "kernel": _alone, "optimiser": _both(settings)}
         return _over(mesh, weight_space)(network, spec.likelihood, **parts)
 
     return build
@@ -77,62 +77,62 @@ def _over(mesh: Mesh | None, make: Callable[..., Algorithm]) -> Callable[..., Al
 
 
 def _alone(a: Float[Array, "n p"], b: Float[Array, "m p"]) -> Float[Array, "n m"]:
-    """The kernel of particles that climb alone: nobody's weights are compared, or sent to another device for that."""
+    """Return the gram of particles that climb alone: no weights are compared, or sent to another device for that."""
     return jnp.eye(a.shape[0], b.shape[0], dtype=a.dtype)
 
 
-def _weights(dials: Dials) -> optax.GradientTransformation:
-    return optax.adam(lambda count: dials.rate * ramp_and_cosine(count, dials.steps), b2=MEMORY)
+def _weights(settings: PhaseSettings) -> optax.GradientTransformation:
+    return optax.adam(lambda count: settings.rate * ramp_and_cosine(count, settings.steps), b2=MEMORY)
 
 
-def _noise(dials: Dials) -> optax.GradientTransformation:
-    decay = lambda count: NOISE_REST + (1 - NOISE_REST) * ramp_and_cosine(count, dials.steps)  # noqa: E731
-    return optax.adam(lambda count: NOISE_RATE * dials.rate * decay(count), b2=NOISE_MEMORY)
+def _noise(settings: PhaseSettings) -> optax.GradientTransformation:
+    decay = lambda count: NOISE_REST + (1 - NOISE_REST) * ramp_and_cosine(count, settings.steps)  # noqa: E731
+    return optax.adam(lambda count: NOISE_RATE * settings.rate * decay(count), b2=NOISE_MEMORY)
 
 
-def _both(dials: Dials) -> optax.GradientTransformation:
-    """For (weights, likelihood parameters)."""
-    return optax.multi_transform({"weights": _weights(dials), "noise": _noise(dials)}, ("weights", "noise"))
+def _both(settings: PhaseSettings) -> optax.GradientTransformation:
+    """Return the optimiser of the pair (weights, likelihood parameters)."""
+    return optax.multi_transform({"weights": _weights(settings), "noise": _noise(settings)}, ("weights", "noise"))
 
 
 def ramp_and_cosine(count: Array, steps: Scalar) -> Scalar:
-    """Up to 1 over the first steps, then half a cosine down to 0."""
+    """Return a rate that rises to 1 over the first steps, then falls to 0 along half a cosine."""
     done = jnp.clip(count.astype(steps.dtype) / steps, 0, 1)
     return jnp.minimum(done / RAMP, 1) * (1 + jnp.cos(jnp.pi * done)) / 2
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def start(spec: Spec, n: int, dials: Dials, key: Key) -> State:
-    """The flow's first state, from the network's own start; a noise with a floor keeps above that of the scales."""
-    state = flow_recipe(spec, dials).algorithm.init(key, n)
+def start(spec: Spec, n: int, settings: PhaseSettings, key: Key) -> State:
+    """Return the flow's first state, from the network's own start; a noise's floor is the noise of the scales."""
+    state = flow_phase(spec, settings).algorithm.init(key, n)
     if not isinstance(state.params, Floored):
         return state
-    return state._replace(params=state.params._replace(floor=jnp.full((n,), dials.scales.noise)))
+    return state._replace(params=state.params._replace(floor=jnp.full((n,), settings.scales.noise)))
 
 
 @partial(jax.jit, static_argnums=0)
-def continue_from(spec: Spec, dials: Dials, key: Key, earlier: State) -> State:
-    """The flow's first state, from particles that another phase or fit has left."""
+def continue_from(spec: Spec, settings: PhaseSettings, key: Key, earlier: State) -> State:
+    """Return the flow's first state, from particles that another phase or fit has left."""
     n = jax.tree.leaves(earlier.particles)[0].shape[0]
-    state = flow_recipe(spec, dials).algorithm.init(key, n, earlier.particles)
+    state = flow_phase(spec, settings).algorithm.init(key, n, earlier.particles)
     return state._replace(params=earlier.params, network_state=earlier.network_state)
 
 
 def can_warm_up(spec: Spec) -> bool:
-    """Whether particles may start at the exact posterior of their last layer."""
+    """Tell whether particles may start at the exact posterior of their last layer."""
     own, likelihood = spec.network is None, spec.likelihood
-    real = not likelihood.discrete and likelihood.targets(spec.sizes[-1]) == spec.sizes[-1]
+    real = not likelihood.support.atoms and likelihood.targets(spec.sizes[-1]) == spec.sizes[-1]
     return own and real and len(spec.sizes) > 2 and spec.space == "function"
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def warm_start(spec: Spec, n: int, dials: Dials, key: Key, data: Batch) -> State:
-    """The warm-up's first state; a noise with a floor starts at what each particle leaves unexplained."""
+def warm_start(spec: Spec, n: int, settings: PhaseSettings, key: Key, data: Batch) -> State:
+    """Return the warm-up's first state; a noise with a floor starts at what each particle leaves unexplained."""
     key_particles, key_state = jax.random.split(key)
-    network = spec.build_network(dials.scales)
-    noise = dials.scales.noise.astype(data.x.dtype)
+    network = spec.build_network(settings.scales)
+    noise = settings.scales.noise.astype(data.x.dtype)
     particles = posterior_last_layer(key_particles, network, data.x, data.y, noise, n, data.weight, refits=2)
-    state = warm_recipe(spec, dials).algorithm.init(key_state, n, particles)
+    state = warm_up_phase(spec, settings).algorithm.init(key_state, n, particles)
     if not isinstance(state.params, Floored):
         return state
     outputs, _ = forward(network, particles, state.network_state, data.x)
@@ -145,6 +145,6 @@ def warm_start(spec: Spec, n: int, dials: Dials, key: Key, data: Batch) -> State
 def outputs_of(
     spec: Spec, scales: Scales, particles: PyTree, network_state: PyTree, x: Float[Array, "B d"]
 ) -> Float[Array, "n B k"]:
-    """f of all particles at one block of rows."""
+    """Return f of all particles at one block of rows."""
     outputs, _ = forward(spec.build_network(scales), particles, network_state, x)
     return spec.likelihood.canonical(outputs)

@@ -93,13 +93,13 @@ def _is_over(so_far: Progressed, steps: int) -> bool:
 
 
 def blank_history(steps: int) -> Info:
-    """The history of so many steps, still to be filled in."""
+    """Return the history of so many steps, still to be filled in."""
     blank: Any = {name: np.zeros(steps, bool if name == "finite" else np.float32) for name in Info._fields}
     return Info(**blank)
 
 
 def fingerprint_of(settings: str, *trees: PyTree) -> str:
-    """A digest of settings and data: a checkpoint is for this very fit or for none."""
+    """Return a digest of settings and data: a checkpoint is for this very fit or for none."""
     digest = hashlib.sha256(settings.encode())
     for name, array in flatten_tree(trees).items():
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
@@ -108,7 +108,7 @@ def fingerprint_of(settings: str, *trees: PyTree) -> str:
 
 
 def belongs_to(path: str | os.PathLike[str] | None, fingerprint: str) -> bool:
-    """Whether there is a checkpoint of this very fit and phase."""
+    """Tell whether there is a checkpoint of this very fit and phase."""
     if path is None or not Path(path).exists():
         return False
     header, _ = read_file(path, kind="checkpoint")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data at fixed shapes: the check at the door, and the order in which mini-batches visit the rows."""
+"""Data at fixed shapes: how they are checked, padded and cut into mini-batches."""
 
 from typing import Any
 
@@ -16,10 +16,14 @@ MOST_PLACES = 16  # binary, of a row's number: 15 are left for its rank, and one
 
 
 def make_batch(x: Numbers, y: Numbers, weight: Numbers | None = None) -> Batch:
-    """Rows x ``(N, *d_x)`` with targets y ``(N,)`` or ``(N, m)`` and optional weights, checked once.
+    """Return rows with targets and weights as one batch, checked once.
 
-    ``weight`` is one number per row, or per row and target, where 0 marks a target that was not observed. All take
-    the floating-point type of x (JAX's default one if x has whole numbers), but targets of whole numbers stay so.
+    All take the floating-point type of x (JAX's default one if x has whole numbers); whole targets stay whole.
+
+    Args:
+        x: inputs ``(N, *d_x)``.
+        y: targets ``(N,)`` or ``(N, m)``.
+        weight: one number per row, or per row and target; 0 marks a target that was not observed.
 
     >>> make_batch([[0.0], [1.0]], [1.0, 2.0]).y.shape
     (2, 1)
@@ -46,7 +50,7 @@ def make_batch(x: Numbers, y: Numbers, weight: Numbers | None = None) -> Batch:
 
 
 def _numbers(name: str, values: Numbers) -> NDArray[Any]:
-    """``values`` as an array of real numbers."""
+    """Return ``values`` as an array of real numbers."""
     try:
         array = np.asarray(values)
         array = array.astype(float) if array.dtype == object else array
@@ -62,7 +66,7 @@ def _column(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _finite(name: str, array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """``array`` in ``dtype``, where all values are finite: a float64 may be too large for a float32."""
+    """Return ``array`` in ``dtype`` if all values are finite there: a float64 may be too large for a float32."""
     with np.errstate(over="ignore"):
         cast = array.astype(dtype)
     bad = ~np.isfinite(cast)
@@ -76,7 +80,7 @@ def _finite(name: str, array: NDArray[Any], dtype: Any) -> NDArray[Any]:
 
 
 def _are_whole(y: NDArray[Any]) -> bool:
-    """Integers that JAX's integers hold; larger ones would wrap around."""
+    """Tell whether y are integers that JAX's integers hold; larger ones would wrap around."""
     if not np.issubdtype(y.dtype, np.integer):
         return False
     limits = np.iinfo(jax.dtypes.canonicalize_dtype(y.dtype))
@@ -84,14 +88,14 @@ def _are_whole(y: NDArray[Any]) -> bool:
 
 
 def check_batch_size(batch_size: int, rows: int) -> int:
-    """``batch_size`` if it is usable, at most ``rows``."""
+    """Return ``batch_size`` if it is usable, at most ``rows``."""
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size} must be at least 1")
     return min(batch_size, rows)
 
 
 def pad(data: Batch, rows: int) -> Batch:
-    """``data`` with copies of its first row, of weight 0, up to ``rows``: so that one program serves many lengths.
+    """Fill ``data`` up to ``rows`` with copies of its first row, of weight 0: one program then serves many lengths.
 
     >>> pad(make_batch([[1.0], [2.0]], [3.0, 4.0]), 4).weight.tolist()
     [[1.0], [1.0], [0.0], [0.0]]
@@ -106,12 +110,12 @@ def pad(data: Batch, rows: int) -> Batch:
 
 
 def is_real(data: Batch) -> Bool[Array, " N"]:
-    """Which rows are data; the others, of weight 0, are padding."""
+    """Tell which rows are data; the others, of weight 0, are padding."""
     return jnp.any(data.weight > 0, axis=1)
 
 
 def fill(data: Batch) -> Batch:
-    """``data`` with real rows, by turns, in the place of padding: what looks at inputs alone sees only real ones."""
+    """Put real rows, by turns, in the place of padding: what looks at inputs alone then sees only real ones."""
     real, rows = is_real(data), jnp.arange(data.x.shape[0])
     index = jnp.where(real, rows, jnp.argsort(~real)[rows % jnp.maximum(jnp.sum(real), 1)])
     return data._replace(x=data.x[index], y=data.y[index])
@@ -120,7 +124,7 @@ def fill(data: Batch) -> Batch:
 def epoch_order(
     key: Key, epoch: Int[Array, ""], real: Bool[Array, " N"], batch_size: int
 ) -> Int[Array, "batches size"]:
-    """A fresh random order of the real rows for this epoch, cut into batches.
+    """Return a fresh random order of the real rows for this epoch, cut into batches.
 
     What is left of the last of them, and all after it, is filled with the first rows of the order again; :func:`take`
     gives those weight 0.
@@ -132,7 +136,7 @@ def epoch_order(
 
 
 def _shuffled(key: Key, real: Bool[Array, " N"]) -> Int[Array, " N"]:
-    """All rows in random order, the real ones first.
+    """Return all rows in random order, the real ones first.
 
     On a CPU numbers are sorted five times as fast as pairs of numbers, so rank and row are one where there is room for
     both. Rows of equal rank stay as they are, which matters to none but the two at the end of a batch.
@@ -147,6 +151,6 @@ def _shuffled(key: Key, real: Bool[Array, " N"]) -> Int[Array, " N"]:
 
 
 def take(data: Batch, index: Int[Array, " B"], fresh: Bool[Array, " B"]) -> Batch:
-    """The rows ``index`` of ``data``; rows that are not ``fresh`` are padding and weigh nothing."""
+    """Return the rows ``index`` of ``data``; rows that are not ``fresh`` are padding and weigh nothing."""
     weight = data.weight[index] * fresh[:, None].astype(data.weight.dtype)
     return Batch(data.x[index], data.y[index], weight, data.num_data)

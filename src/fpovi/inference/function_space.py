@@ -17,20 +17,15 @@ from jaxtyping import Array, Float, Int
 from fpovi._fast.threefry import unrolled
 from fpovi.flows import svgd
 from fpovi.inference.particles import forward as forward_here
-from fpovi.inference.score import in_rows, likelihood_score, prior_points, prior_score, score_everywhere
+from fpovi.inference.score import Outputs, at_step, in_rows, posterior_score
 from fpovi.inference.step import (
     ascend,
-    at_step,
     begin,
-    check_knobs,
+    check_schedules,
     check_targets,
-    finish,
     first_step,
-    noise_direction,
-    over_particles,
-    scaled_velocity,
-    settle,
-    summary,
+    interact,
+    report,
 )
 from fpovi.kernels import RepresentationKernel, rbf
 from fpovi.measurement import halo
@@ -50,9 +45,8 @@ from fpovi.types import (
     Schedule,
     State,
     StepContext,
+    Support,
 )
-
-Outputs = Callable[[Key, Batch], Int[Array, " c"]]
 
 
 def function_space(
@@ -72,7 +66,7 @@ def function_space(
     repulsion: Schedule = 1.0,
     forward: Forward = forward_here,
 ) -> Algorithm:
-    r"""Function-space particle optimisation (Wang et al. 2019, Algorithm 1).
+    r"""Return function-space particle optimisation (Wang et al. 2019, Algorithm 1).
 
     .. math::
         \theta^i \leftarrow \theta^i + \epsilon \Big(\frac{\partial f^i(x)}{\partial\theta^i}\Big)^T \phi[f^i(x)],
@@ -83,7 +77,7 @@ def function_space(
     Args:
         network, likelihood, prior: the model.
         flow, kernel: how particles interact; ``svgd`` with ``rbf(median_lengthscale)`` by default.
-        measurement: adds points to the labelled ones, where functions are compared too; ``halo(20)`` by default, which
+        measurement: adds points to the labelled ones, where functions are compared too; ``halo()`` by default, which
             expects standardised inputs.
         optimiser: any optax transformation; Adam with rate 4e-3 by default. One that takes extra arguments is told what
             happened in the step, ``context=`` a :class:`~fpovi.types.StepContext`.
@@ -97,7 +91,7 @@ def function_space(
         forward: how all particles are evaluated; :func:`fpovi.inference.shard` gives one that uses many devices.
     """
     kernel = rbf() if kernel is None else kernel
-    measurement = halo(20) if measurement is None else measurement
+    measurement = halo() if measurement is None else measurement
     optimiser = optax.adam(4e-3) if optimiser is None else optimiser
     if not jax.tree.leaves(likelihood.init()):
         noise_optimiser = optax.identity()
@@ -107,65 +101,43 @@ def function_space(
             "kernel=function_value and activation are for weight_space: f is what is compared here already"
         )
     _check_prior(likelihood, prior, prior_size)
-    check_knobs(prior_weight=prior_weight, temperature=temperature, repulsion=repulsion)
+    check_schedules(prior_weight=prior_weight, temperature=temperature, repulsion=repulsion)
+    score_of = posterior_score(likelihood, prior, prior_size, outputs, prior_weight, temperature)
 
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
         key_particles, key_prior = jax.random.split(key)
         particles, params, network_state = begin(key_particles, network, likelihood, n, particles)
-        carry = prior.init(key_prior, particles)
-        return State(
-            first_step(),
-            particles,
-            params,
-            network_state,
-            carry,
-            optimiser.init(particles),
-            noise_optimiser.init(params),
-        )
+        carry, of_noise = prior.init(key_prior, particles), noise_optimiser.init(params)
+        return State(first_step(), particles, params, network_state, carry, optimiser.init(particles), of_noise)
+
+    def values(network_state: PyTree, x: Array, particles: PyTree) -> tuple[Float[Array, "n B k"], PyTree]:
+        outputs, network_state = forward(network, particles, network_state, x, train=True)
+        return likelihood.canonical(outputs), network_state
 
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
-        key_x, key_points, key_prior, key_outputs = jax.random.split(unrolled(key), 4)
+        key_x, *keys = jax.random.split(unrolled(key), 4)
         x = measurement(key_x, batch.x)
-
-        def values(particles: PyTree) -> tuple[Array, PyTree]:
-            outputs, network_state = forward(network, particles, state.network_state, x, train=True)
-            return likelihood.canonical(outputs), network_state
-
-        f, pullback, network_state = jax.vjp(values, state.particles, has_aux=True)
-        log_lik, noise_score, from_data = likelihood_score(likelihood, state.params, f, batch)
-        chosen = prior_points(key_points, batch.weight, x.shape[0], prior_size)
-        columns = () if outputs is None else (outputs(key_outputs, batch),)
-        felt, carry = prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen], *columns)
-        from_prior = at_step(state.step, prior_weight, f.dtype) * felt
-        score = score_everywhere(f, from_data, from_prior, chosen) / at_step(state.step, temperature, f.dtype)
-
-        compared = jnp.ones((), f.dtype)
-        if columns:
-            compared = jnp.zeros(f.shape[1:], f.dtype).at[:, columns[0]].set(1).ravel()
-        at_points, factor = in_rows(f) * compared, at_step(state.step, repulsion, f.dtype) * compared
-        fixed = settle(kernel, at_points)
-        velocity, push = scaled_velocity(flow, at_points, score, fixed, factor)
-        (ascent,) = pullback(velocity.reshape(f.shape))
-
-        noise_ascent = noise_direction(likelihood, noise_score, state.params)
+        f, pullback, network_state = jax.vjp(partial(values, state.network_state, x), state.particles, has_aux=True)
+        score = score_of(keys, state, f, x, batch)
+        factor = at_step(state.step, repulsion, f.dtype) * score.compared
+        moved = interact(flow, kernel, in_rows(f) * score.compared, score.total, factor)
+        (ascent,) = pullback(moved.velocity.reshape(f.shape))
         # the next key after the four above
         context = StepContext(jax.random.fold_in(key, 4), batch, state.params, state.network_state)
         particles, optimiser_state = ascend(optimiser, ascent, state.optimiser, state.particles, context=context)
-        params, noise_state = ascend(noise_optimiser, noise_ascent, state.noise_optimiser, state.params)
-        after = State(state.step, particles, params, network_state, carry, optimiser_state, noise_state)
-        after, finite = finish(after, log_lik)
-        noise = over_particles(likelihood.noise, state.params, f.shape[0])
-        return after, summary(log_lik, from_data, from_prior, push, velocity, fixed, at_points, noise, finite)
+        params, noise_state = ascend(noise_optimiser, score.noise, state.noise_optimiser, state.params)
+        after = State(state.step, particles, params, network_state, score.prior_carry, optimiser_state, noise_state)
+        return report(likelihood, state, after, moved, score.log_likelihood, score.likelihood, score.prior)
 
     return Algorithm(init, step, partial(check_targets, network, likelihood))
 
 
 def _check_prior(likelihood: Likelihood, prior: FunctionPrior, prior_size: int | None) -> None:
-    """Raise a ``ValueError`` where it is not one of the likelihood's f, or nothing would feel it."""
-    if likelihood.classes and not prior.classes:
+    """Raise a ``ValueError`` where the prior is not one of the likelihood's f, or nothing would feel it."""
+    if likelihood.support is Support.CLASSES and not prior.for_classes:
         raise ValueError(
-            "prior is over raw outputs, but f is log-softmax for classes: give moment_matched or ssge "
-            "canonical=likelihood.canonical, and nngp, gaussian_process or width_aware centred=True"
+            "prior is over raw outputs, but f is log-softmax for classes: give the prior the likelihood too, as in "
+            "nngp(network, likelihood)"
         )
     if prior_size is not None and prior_size < 1:
         raise ValueError(f"prior_size={prior_size} must be at least 1 (use prior=flat() for no prior)")
@@ -179,7 +151,7 @@ def exact(
     start: Callable[[Key], Float[Array, "M k"]],
     **options: Any,
 ) -> Algorithm:
-    r"""Function-space particle optimisation on a finite input set, f(X) itself the parameter (Wang et al. 2019, eq. 2).
+    r"""Return function-space particle optimisation on a finite input set, f(X) itself the parameter (eq. 2).
 
     .. math:: f^i(X) \leftarrow f^i(X) + \epsilon\, \phi[f^i(X)]
 

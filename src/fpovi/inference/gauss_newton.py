@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directions made fit for whole steps: how far weights have to move for a function to move as it should."""
+"""An optimiser that divides by curvature: it moves weights as far as the function should move."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,8 @@ from jax.scipy.linalg import cho_solve, cholesky
 from jaxtyping import Array, Float, Int
 
 from fpovi.inference.particles import ravel
-from fpovi.inference.step import at_step, check_knobs, first_step
+from fpovi.inference.score import at_step
+from fpovi.inference.step import check_schedules, first_step
 from fpovi.types import Key, Likelihood, Network, PyTree, Scalar, Schedule, StepContext
 
 DRAWS = 32  # of a target, where f is a single number
@@ -24,7 +25,7 @@ LEAST = 1e-6  # of a curvature's diagonal, beside its mean: weights that no row 
 
 
 class Curvature(NamedTuple):
-    """Of every particle, the average curvature it has met and a factor of it, damped.
+    """The average curvature that each particle has met, and a damped factor of it.
 
     ``filled`` is how much of a whole average the curvatures so far make up, ``step`` the number of steps.
     """
@@ -45,7 +46,7 @@ def gauss_newton(
     damping: float = 3e-5,
     trust: float = 0.25,
 ) -> optax.GradientTransformationExtraArgs:
-    r"""Multiplies each particle's direction by the inverse of its curvature: a preconditioner for ``function_space``.
+    r"""Return an optimiser for ``function_space`` that multiplies each direction by the inverse of its curvature.
 
     .. math::
         \delta^i = \epsilon\, (C^i + \Lambda + \mu\, \mathrm{diag}\, C^i)^{-1} g^i, \qquad
@@ -75,7 +76,7 @@ def gauss_newton(
         trust: the most a particle moves in a step. Half its square is, to second order, the KL divergence per row of
             the answers before from those after. Raise it where the noise is small and fixed.
     """
-    check_knobs(rate=rate)
+    check_schedules(rate=rate)
     _check(memory, every, damping, trust)
 
     def init(particles: PyTree) -> Curvature:
@@ -144,7 +145,7 @@ def _check(memory: float, every: int, damping: float, trust: float) -> None:
 def row_gradients(
     value: Callable[[PyTree, Array], Array], theta: PyTree, x: Float[Array, "B *d_x"], roots: Float[Array, "B k"]
 ) -> Float[Array, "B p"]:
-    """Jᵀv for every row: the curvature is the sum of their outer products."""
+    """Return Jᵀv for every row: the curvature is the sum of their outer products."""
 
     def gradient(point: Array, root: Array) -> Float[Array, " p"]:
         _, pullback = jax.vjp(lambda theta: value(theta, point[None])[0], theta)
@@ -156,7 +157,7 @@ def row_gradients(
 def roots_of_fisher(
     likelihood: Likelihood, context: StepContext, key: Key, f: Float[Array, "n B k"]
 ) -> Float[Array, "n B k"]:
-    """For every row a vector v with E[v vᵀ] its Fisher information in f, times the row's share of the data.
+    """Return for every row a vector v with E[v vᵀ] its Fisher information in f, times the row's share of the data.
 
     It is the score of a drawn target; where f is a single number, the root mean square of many such scores.
     """
@@ -175,13 +176,13 @@ def roots_of_fisher(
 
 
 def precision(network: Network, unravel: Callable[[Array], PyTree], row: Float[Array, " p"]) -> Float[Array, " p"]:
-    """Of the weights under their prior, in which they are independent."""
+    """Return the precision of the weights under their prior, in which they are independent."""
     score = jax.grad(lambda row: network.log_prior(unravel(row)))
     return jnp.maximum(-jax.jvp(score, (row,), (jnp.ones_like(row),))[1], 0)
 
 
 def damped_factor(curvature: Float[Array, "p p"], prior: Float[Array, " p"], damping: float) -> Float[Array, "p p"]:
-    """The Cholesky factor of C + Λ + μ diag C, with the least of μ = ``damping``, ten times it, … that has one."""
+    """Return the Cholesky factor of C + Λ + μ diag C for the least of μ = ``damping``, ten times it, … that has one."""
     diagonal = jnp.diagonal(curvature)
     damped = jnp.maximum(diagonal, LEAST * jnp.mean(diagonal))
 

@@ -82,7 +82,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Always:
-    """The recipe of an algorithm that is fixed; equal for equal algorithms, so that they share a program."""
+    """Build a fixed algorithm; equal for equal algorithms, so that they share a program."""
 
     algorithm: Algorithm
 
@@ -101,7 +101,7 @@ def _chunk(
     data: Batch,
     until: Int[Array, ""],
 ) -> tuple[State, Info]:
-    """Steps ``state.step`` … ``until``, or to the first that is not finite.
+    """Take the steps ``state.step`` … ``until``, or up to the first that is not finite.
 
     The history has room for ``length`` rows, of which those taken are set.
     """
@@ -143,7 +143,7 @@ def _chunk(
 
 
 def _diverged(first: int, failed: int, last: State, history: Info) -> DivergedError:
-    """What to say of the step that ``failed``, counted from ``first``, and the ``last`` state before it."""
+    """Return the error for the step that ``failed``, counted from ``first``, with the ``last`` state before it."""
     hint = (
         "lower the optimiser's learning rate, raise the prior's jitter or floor, or clip the updates "
         f"(in that step: velocity {history.velocity_norm[failed]:.3g}, prior {history.prior_norm[failed]:.3g}, "

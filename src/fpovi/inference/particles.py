@@ -15,21 +15,21 @@ IN_LAST_CACHE, IN_OWN_CACHE = 2**21, 2**19
 
 
 def init_particles(key: Key, network: Network, n: int) -> tuple[PyTree, PyTree]:
-    """n starting points: theta and state, each leaf with a leading axis n."""
+    """Return n starting points: theta and state, each leaf with a leading axis n."""
     if n < 1:
         raise ValueError(f"n_particles={n} must be at least 1")
     return jax.vmap(network.init)(jax.random.split(key, n))
 
 
 def sample_prior(key: Key, network: Network, n: int) -> PyTree:
-    """n draws of theta from the network's weight prior."""
+    """Draw n times theta from the network's weight prior."""
     return jax.vmap(network.sample_prior)(jax.random.split(key, n))
 
 
 def forward(
     network: Network, particles: PyTree, state: PyTree, x: Float[Array, "B *d_x"], train: bool = False
 ) -> tuple[Float[Array, "n B k"], PyTree]:
-    """The outputs of all particles at x, and the states the pass leaves behind.
+    """Return the outputs of all particles at x, and the states the pass leaves behind.
 
     On a CPU, particles whose activations together outgrow its caches are taken a few at a time, and on the way back
     their activations are computed again: that is faster than to fetch them from memory, and takes less of it.
@@ -46,7 +46,7 @@ def forward(
 
 
 def at_a_time(n: int, activations: int) -> int:
-    """How many of n particles a CPU takes at a time, each of which has so many activations.
+    """Return how many of n particles a CPU takes at a time, if each has so many activations.
 
     >>> at_a_time(20, 200 * 51), at_a_time(1000, 200 * 51), at_a_time(20, 10**7)
     (20, 51, 1)
@@ -54,13 +54,19 @@ def at_a_time(n: int, activations: int) -> int:
     return n if n * activations <= IN_LAST_CACHE else min(max(IN_OWN_CACHE // activations, 1), n)
 
 
+def over_particles(function: Callable[[PyTree], Array], params: PyTree, n: int) -> Float[Array, " n"]:
+    """Return ``function`` of every particle's params, also where there are none."""
+    size = None if jax.tree.leaves(params) else n
+    return jax.vmap(lambda params: function(params), axis_size=size)(params)
+
+
 def num_particles(particles: PyTree) -> int:
-    """How many particles there are."""
+    """Return how many particles there are."""
     return jax.tree.leaves(particles)[0].shape[0]
 
 
 def ravel(particles: PyTree) -> tuple[Float[Array, "n p"], Callable[[Float[Array, " p"]], PyTree]]:
-    """Particles as rows, and the map from one row back to one particle."""
+    """Return particles as rows, and the map from one row back to one particle."""
     _, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], particles))
     rows = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(particles)]
     return jnp.concatenate(rows, axis=1), unravel

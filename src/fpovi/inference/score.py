@@ -1,38 +1,124 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pulls function values: the score of the data at the labelled points, and of the prior at a few points of all.
+"""The score of a step, ∂ log p(f | data)/∂f: of the likelihood at labelled points, of the prior at a few of all points.
 
 Scores are kept flat, (n, B·k), labelled points first: loops over a last axis of length 1 are slow on a CPU.
 """
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from fpovi.inference.step import weighted_log_likelihood
-from fpovi.types import Batch, FunctionPrior, Key, Likelihood, PyTree, Scalar
+from fpovi.inference.particles import over_particles
+from fpovi.types import Batch, FunctionPrior, Key, Likelihood, PyTree, Scalar, Schedule, State
+
+Outputs = Callable[[Key, Batch], Int[Array, " c"]]
+
+
+class Score(NamedTuple):
+    """The score at all points and what it is made of.
+
+    ``noise`` is the direction of the likelihood's parameters, ``compared`` which values the flow compares (1 or 0; a
+    single 1 where it compares all).
+    """
+
+    total: Float[Array, "n d"]
+    likelihood: Float[Array, "n d_"]
+    prior: Float[Array, "n size k"]
+    noise: PyTree
+    log_likelihood: Scalar
+    prior_carry: PyTree
+    compared: Array
+
+
+def posterior_score(
+    likelihood: Likelihood,
+    prior: FunctionPrior,
+    prior_size: int | None,
+    outputs: Outputs | None,
+    prior_weight: Schedule,
+    temperature: Schedule,
+) -> Callable[..., Score]:
+    """Return ``score(keys, state, f, x, batch)`` of a model; arguments are those of ``function_space``."""
+
+    def score(
+        keys: Sequence[Key], state: State, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], batch: Batch
+    ) -> Score:
+        key_points, key_prior, key_outputs = keys
+        log_lik, in_params, from_data = likelihood_score(likelihood, state.params, f, batch)
+        chosen = prior_points(key_points, batch.weight, x.shape[0], prior_size)
+        columns = () if outputs is None else (outputs(key_outputs, batch),)
+        felt, carry = _prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen], *columns)
+        from_prior = at_step(state.step, prior_weight, f.dtype) * felt
+        total = score_everywhere(f, from_data, from_prior, chosen) / at_step(state.step, temperature, f.dtype)
+        compared = jnp.ones((), f.dtype)
+        if columns:
+            compared = jnp.zeros(f.shape[1:], f.dtype).at[:, columns[0]].set(1).ravel()
+        noise = noise_direction(likelihood, in_params, state.params)
+        return Score(total, from_data, from_prior, noise, log_lik, carry, compared)
+
+    return score
 
 
 def in_rows(f: Float[Array, "n B k"]) -> Float[Array, "n d"]:
-    """The values of each particle in a row."""
+    """Return the values of each particle in one row."""
     return f.reshape(f.shape[0], -1)
+
+
+def at_step(step: Array, knob: Schedule, dtype: jnp.dtype) -> Array:
+    """Return the value at this step of a number or schedule."""
+    return jnp.asarray(knob(step) if callable(knob) else knob, dtype)
+
+
+def weighted_log_likelihood(
+    likelihood: Likelihood, params: PyTree, f: Float[Array, "n B k"], batch: Batch
+) -> tuple[Scalar, Scalar]:
+    """Return N/Σw · Σ w log p(y | f) summed over particles, and its mean per datum and particle."""
+    labelled = f[:, : batch.x.shape[0]]
+    log_prob = jax.vmap(lambda params, f: likelihood.log_prob(params, f, batch.y), axis_size=f.shape[0])
+    total_weight = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(f.dtype).tiny)
+    weight = jnp.broadcast_to(batch.weight, batch.y.shape).ravel()
+    mean = jnp.sum(log_prob(params, labelled).reshape(f.shape[0], -1) @ weight) / total_weight
+    return batch.num_data * mean, mean / f.shape[0]
+
+
+def log_density(likelihood: Likelihood, params: PyTree) -> Scalar:
+    """Return the log-prior as a density of ``params`` themselves, with the change of variables that sampling needs."""
+    return likelihood.log_prior(params) + likelihood.log_jacobian(params)
 
 
 def likelihood_score(
     likelihood: Likelihood, params: PyTree, f: Float[Array, "n B k"], batch: Batch
 ) -> tuple[Scalar, PyTree, Float[Array, "n d"]]:
-    """Log-likelihood per datum, and the score in the likelihood's parameters and in f at the labelled points."""
+    """Return the log-likelihood per datum, and the score in the likelihood's parameters and in f at labelled points."""
     rows, k = batch.x.shape[0], f.shape[-1]
 
-    def fit(params: PyTree, labelled: Float[Array, "n d"]) -> tuple[Scalar, Scalar]:
+    def of_values(params: PyTree, labelled: Float[Array, "n d"]) -> tuple[Scalar, Scalar]:
         return weighted_log_likelihood(likelihood, params, labelled.reshape(-1, rows, k), batch)
 
-    climb = jax.value_and_grad(fit, argnums=(0, 1), has_aux=True)
-    (_, log_lik), (in_params, in_f) = climb(params, in_rows(f)[:, : rows * k])
+    with_score = jax.value_and_grad(of_values, argnums=(0, 1), has_aux=True)
+    (_, log_lik), (in_params, in_f) = with_score(params, in_rows(f)[:, : rows * k])
     return log_lik, in_params, in_f
 
 
+def noise_direction(likelihood: Likelihood, likelihood_score: PyTree, params: PyTree) -> PyTree:
+    """Return ∂/∂params of log-likelihood plus log-prior; one common direction where the parameters are shared."""
+    prior_score = jax.grad(lambda params: jnp.sum(over_particles(likelihood.log_prior, params, 1)))
+    if not jax.tree.leaves(params):
+        return params
+    ascent = jax.tree.map(jnp.add, likelihood_score, prior_score(params))
+    return jax.tree.map(shared_direction, ascent) if likelihood.shared else ascent
+
+
+def shared_direction(leaf: Array) -> Array:
+    """Return the mean over particles, for each of them."""
+    return jnp.broadcast_to(jnp.mean(leaf, axis=0, keepdims=True), leaf.shape)
+
+
 def prior_points(key: Key, weight: Float[Array, "B_ _"], total: int, size: int | None) -> Int[Array, " size"]:
-    """Which measurement points feel the prior: half labelled, half extra, without repetition; padding last."""
+    """Choose the points that feel the prior: half labelled, half extra, without repetition; padding last."""
     labelled = weight.shape[0]
     if size is None or size >= total:
         return jnp.arange(total)
@@ -44,10 +130,10 @@ def prior_points(key: Key, weight: Float[Array, "B_ _"], total: int, size: int |
     return jnp.concatenate([first, labelled + second])
 
 
-def prior_score(
+def _prior_score(
     prior: FunctionPrior, key: Key, carry: PyTree, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], *outputs: Array
 ) -> tuple[Float[Array, "n B k"], PyTree]:
-    """The prior's score, and what it carries from step to step."""
+    """Return the prior's score, and what it carries from step to step."""
     if prior.advance is None:
         return prior.score(key, f, x, *outputs), carry
     return prior.advance(key, carry, f, x, *outputs)
@@ -59,7 +145,7 @@ def score_everywhere(
     from_prior: Float[Array, "n size k"],
     chosen: Int[Array, " size"],
 ) -> Float[Array, "n d"]:
-    """Their sum at all points, each zero where it does not reach.
+    """Return the sum of both scores at all points, each zero where it does not reach.
 
     >>> from_data, from_prior = jnp.asarray([[1.0]]), jnp.asarray([[[5.0], [7.0]]])
     >>> score_everywhere(jnp.zeros((1, 3, 1)), from_data, from_prior, jnp.asarray([0, 2])).tolist()

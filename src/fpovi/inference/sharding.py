@@ -37,9 +37,12 @@ SPLIT = ("particles", "network_state", "optimiser")  # of a state; the rest is s
 
 
 def make_mesh(particles: int | None = None, data: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
-    """A mesh of ``particles`` × ``data`` devices, the first of ``devices`` (by default all there are, on all hosts).
+    """Return a mesh of devices over particles and rows.
 
-    Without ``particles``, as many as there are devices for. The axis over rows exists only where ``data`` is above 1.
+    Args:
+        particles: devices along the particles' axis; by default as many as there are for it.
+        data: devices along the rows' axis, which exists only where this is above 1.
+        devices: which devices; by default all there are, on all hosts.
 
     >>> make_mesh(particles=1).axis_names
     ('particles',)
@@ -60,7 +63,11 @@ def make_mesh(particles: int | None = None, data: int = 1, devices: Sequence[Any
 
 
 def shard(make: Callable[..., Algorithm], mesh: Mesh) -> Callable[..., Algorithm]:
-    """``function_space``, ``weight_space`` or ``exact`` with its particles over ``mesh``, from :func:`make_mesh`.
+    """Return an algorithm's maker whose particles are over a mesh of devices.
+
+    Args:
+        make: ``function_space``, ``weight_space`` or ``exact``.
+        mesh: from :func:`make_mesh`.
 
     The result takes the same arguments, and its algorithm the same steps up to the rounding of sums. Particles, network
     states and what the optimiser keeps of them live split; likelihood parameters are everywhere. In weight space the
@@ -129,7 +136,7 @@ def forward_over(mesh: Mesh) -> Forward:
 
 
 def bytes_received(n: int, points: int, outputs: int, weights: int, particles: int, data: int = 1) -> tuple[int, int]:
-    """By every device in a step, of f and of gradients: the two terms above, for a mesh of particles × data devices.
+    """Return the bytes of f and of gradients that a device receives in a step: the two terms of this module's formula.
 
     Rows are filled up to a multiple of ``data``. A few scalars come on top, whether all is finite.
 
@@ -153,7 +160,7 @@ def check_split(n: int, mesh: Mesh) -> None:
 
 
 def state_shardings(state: State, mesh: Mesh) -> State:
-    """Where every array of a state lives: those with one row per particle, but the likelihood's, are split."""
+    """Return where every array of a state lives: those with one row per particle, but the likelihood's, are split."""
     n = num_particles(state.particles)
 
     def place(name: str, leaf: Any) -> NamedSharding:
@@ -167,7 +174,7 @@ def state_shardings(state: State, mesh: Mesh) -> State:
 
 
 def everywhere(tree: PyTree, mesh: Mesh) -> PyTree:
-    """The same arrays, whole on every device; of what is computed from them so is the gradient."""
+    """Return the same arrays, whole on every device; the gradient of what is computed from them is whole too."""
     return jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, PartitionSpec()))
 
 
@@ -203,7 +210,7 @@ def connect(
 
 
 def _whole(name: str) -> int | None:
-    """A whole number from the environment, if it is there."""
+    """Return a whole number from the environment, if it is there."""
     text = os.environ.get(name)
     if text is not None and not text.isdecimal():
         raise ValueError(f"{name}={text!r} in the environment must be a whole number")
@@ -218,7 +225,7 @@ def _end_at_once(kind: type[BaseException], error: BaseException, trace: Traceba
 
 
 def fetch(tree: PyTree) -> PyTree:
-    """The whole arrays as NumPy's, also of what other hosts hold; all hosts have to ask together."""
+    """Return the whole arrays as NumPy's, also what other hosts hold; all hosts have to ask together."""
 
     def whole(leaf: Any) -> Any:
         elsewhere = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable
@@ -228,5 +235,5 @@ def fetch(tree: PyTree) -> PyTree:
 
 
 def same_everywhere(number: int) -> bool:
-    """Whether all hosts, who have to ask together, ask with the same number."""
+    """Tell whether all hosts, which have to ask together, ask with the same number."""
     return jax.process_count() == 1 or bool(np.all(multihost_utils.process_allgather(np.asarray(number)) == number))

@@ -1,29 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the steps of all algorithms are made of: the likelihood's weight, the scaled flow, the one minus sign."""
+"""What the steps of all algorithms share: how particles start, interact and move, and what a step reports."""
 
 import math
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from fpovi.inference.particles import forward, init_particles, num_particles
-from fpovi.types import Batch, Flow, Info, Kernel, Key, Likelihood, Network, PyTree, Scalar, Schedule, State
+from fpovi.inference.particles import forward, init_particles, num_particles, over_particles
+from fpovi.types import (
+    Batch,
+    Flow,
+    Info,
+    Kernel,
+    KernelModule,
+    Key,
+    Likelihood,
+    Network,
+    PyTree,
+    Scalar,
+    Schedule,
+    State,
+    as_kernel,
+)
 
 
-def first_step() -> Int[Array, ""]:
-    """Where a run begins."""
+def first_step() -> Array:
+    """Return the number of the first step."""
     return jnp.zeros((), jnp.int32)
 
 
 def begin(
     key: Key, network: Network, likelihood: Likelihood, n: int, particles: PyTree | None
 ) -> tuple[PyTree, PyTree, PyTree]:
-    """Particles (drawn, or those given), likelihood parameters and network states, all with a leading axis n."""
+    """Return particles (drawn, or those given), likelihood parameters and network states of n particles."""
     drawn, network_state = init_particles(key, network, n)
     if particles is not None and num_particles(particles) != n:
         raise ValueError(f"particles has {num_particles(particles)} members, but n={n}")
@@ -33,7 +46,7 @@ def begin(
     return drawn if particles is None else particles, params, network_state
 
 
-def check_knobs(**knobs: Schedule) -> None:
+def check_schedules(**knobs: Schedule) -> None:
     """Raise a ``ValueError`` for a number no run could use; schedules are left alone."""
     for name, value in knobs.items():
         usable = callable(value) or (math.isfinite(value) and (value > 0 if name == "temperature" else value >= 0))
@@ -54,77 +67,78 @@ def check_targets(network: Network, likelihood: Likelihood, state: State, data: 
     likelihood.check(data.y, k)
 
 
-def weighted_log_likelihood(
-    likelihood: Likelihood, params: PyTree, f: Float[Array, "n B k"], batch: Batch
-) -> tuple[Scalar, Scalar]:
-    """N/Σw · Σ w log p(y | f), summed over particles, and per datum and particle for the eye."""
-    labelled = f[:, : batch.x.shape[0]]
-    log_prob = jax.vmap(lambda params, f: likelihood.log_prob(params, f, batch.y), axis_size=f.shape[0])
-    seen = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(f.dtype).tiny)
-    weight = jnp.broadcast_to(batch.weight, batch.y.shape).ravel()
-    mean = jnp.sum(log_prob(params, labelled).reshape(f.shape[0], -1) @ weight) / seen
-    return batch.num_data * mean, mean / f.shape[0]
+class Interaction(NamedTuple):
+    """Where the flow sends all particles, how much of that is repulsion, the values compared and the settled kernel."""
+
+    velocity: Float[Array, "n d"]
+    repulsion: Float[Array, "n d"]
+    values: Float[Array, "n d"]
+    kernel: KernelModule
 
 
-def scaled_velocity(
-    flow: Flow, f: Float[Array, "n d"], score: Float[Array, "n d"], kernel: Any, factor: Array
-) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
-    """The flow with its repulsion scaled: flows are affine in the score, and what remains without it is repulsion.
+def interact(
+    flow: Flow, kernel: Kernel, f: Float[Array, "n d"], score: Float[Array, "n d"], factor: Array
+) -> Interaction:
+    """Apply the flow with its repulsion multiplied by ``factor``.
 
-    The drive is the derivative along the score, which shares all products with the flow itself.
+    Flows are affine in the score, and what remains without it is repulsion. The part that follows the score is the
+    derivative along it, which shares all products with the flow itself.
     """
-    whole, drive = jax.jvp(lambda score: flow(f, score, kernel), (score,), (score,))
-    push = whole - drive
-    return drive + factor * push, push
-
-
-def log_density(likelihood: Likelihood, params: PyTree) -> Scalar:
-    """The log-prior as a density of ``params`` themselves, as sampling needs it; MAP is of what they stand for."""
-    return likelihood.log_prior(params) + likelihood.log_jacobian(params)
-
-
-def noise_direction(likelihood: Likelihood, likelihood_score: PyTree, params: PyTree) -> PyTree:
-    """∂/∂params of log-likelihood plus log-prior; one common direction where the parameters are shared."""
-    prior_score = jax.grad(lambda params: jnp.sum(over_particles(likelihood.log_prior, params, 1)))
-    if not jax.tree.leaves(params):
-        return params
-    ascent = jax.tree.map(jnp.add, likelihood_score, prior_score(params))
-    return jax.tree.map(shared_direction, ascent) if likelihood.shared else ascent
-
-
-def over_particles(function: Callable[[PyTree], Array], params: PyTree, n: int) -> Float[Array, " n"]:
-    """``function`` of every particle's params, also where there are none."""
-    size = None if jax.tree.leaves(params) else n
-    return jax.vmap(lambda params: function(params), axis_size=size)(params)
-
-
-def shared_direction(leaf: Array) -> Array:
-    """The mean over particles, for each of them."""
-    return jnp.broadcast_to(jnp.mean(leaf, axis=0, keepdims=True), leaf.shape)
+    settled = as_kernel(kernel).at(f)
+    whole, driven = jax.jvp(lambda score: flow(f, score, settled), (score,), (score,))
+    repulsion = whole - driven
+    return Interaction(driven + factor * repulsion, repulsion, f, settled)
 
 
 def ascend(
-    optimiser: optax.GradientTransformation, ascent: PyTree, state: PyTree, target: PyTree, **beside: Any
+    optimiser: optax.GradientTransformation, ascent: PyTree, state: PyTree, target: PyTree, **context: Any
 ) -> tuple[PyTree, PyTree]:
-    """One optax step uphill: the only minus sign. ``beside`` is for optimisers that know what to do with it."""
+    """Take one optax step uphill: the only minus sign. ``context`` is for optimisers that take extra arguments."""
     downhill = jax.tree.map(jnp.negative, ascent)
-    updates, state = optax.with_extra_args_support(optimiser).update(downhill, state, target, **beside)
+    updates, state = optax.with_extra_args_support(optimiser).update(downhill, state, target, **context)
     return optax.apply_updates(target, updates), state
 
 
-def finish(after: State, log_lik: Scalar) -> tuple[State, Bool[Array, ""]]:
-    """``after`` as one step further, and whether all it holds for the next one is finite."""
-    finite = all_finite((after.particles, after.params, after.network_state, after.prior, log_lik))
+def finish(after: State, log_likelihood: Scalar) -> tuple[State, Bool[Array, ""]]:
+    """Return ``after`` counted as one step further, and whether all it holds for the next step is finite."""
+    finite = all_finite((after.particles, after.params, after.network_state, after.prior, log_likelihood))
     return after._replace(step=after.step + 1), finite
 
 
-def settle(kernel: Kernel, f: Float[Array, "n d"]) -> Kernel:
-    """The kernel with its lengthscale fixed for this step, where it has one to fix."""
-    return kernel.at(f) if hasattr(kernel, "at") else kernel
+def report(
+    likelihood: Likelihood,
+    before: State,
+    after: State,
+    moved: Interaction,
+    log_likelihood: Scalar,
+    likelihood_score: Array,
+    prior_score: Array,
+) -> tuple[State, Info]:
+    """Return the finished state and the step's Info.
+
+    Scores may leave out values where they are zero: norms are per value of f.
+    """
+    after, finite = finish(after, log_likelihood)
+    f, n, gram = moved.values, moved.values.shape[0], moved.kernel(moved.values, moved.values)
+
+    def rms(a: Array) -> Array:
+        return jnp.sqrt(_total(a**2) / f.size)
+
+    return after, Info(
+        log_likelihood=log_likelihood,
+        likelihood_norm=rms(likelihood_score),
+        prior_norm=rms(prior_score),
+        repulsion_norm=rms(moved.repulsion),
+        velocity_norm=rms(moved.velocity),
+        similarity=(jnp.sum(gram) - jnp.trace(gram)) / max(n * (n - 1), 1),
+        lengthscale=jnp.asarray(moved.kernel.settled_lengthscale(), f.dtype),
+        noise=jnp.mean(over_particles(likelihood.noise, before.params, n)),
+        finite=finite,
+    )
 
 
 def all_finite(tree: PyTree) -> Bool[Array, ""]:
-    """Whether every array of floating-point numbers has a finite sum: cheaper than to look at each number.
+    """Tell whether every real array has a finite sum: cheaper than to look at each number.
 
     >>> bool(all_finite({"w": jnp.ones((2, 3)), "count": jnp.asarray(7)})), bool(all_finite(jnp.asarray([1, jnp.nan])))
     (True, False)
@@ -134,7 +148,7 @@ def all_finite(tree: PyTree) -> Bool[Array, ""]:
 
 
 def _total(a: Array) -> Array:
-    """The sum of all numbers, as a product with a vector.
+    """Return the sum of all numbers, as a product with a vector.
 
     On a CPU 13,000 numbers take 9 µs where a loop over them takes 14, and millions about as long either way.
     """
@@ -142,38 +156,3 @@ def _total(a: Array) -> Array:
         return jnp.sum(a)
     flat = a.reshape(a.shape[0], -1)
     return jnp.sum(flat @ jnp.ones(flat.shape[1], a.dtype))
-
-
-def at_step(step: Array, knob: Schedule, dtype: jnp.dtype) -> Array:
-    """The value of a knob, which may be a schedule, at this step."""
-    return jnp.asarray(knob(step) if callable(knob) else knob, dtype)
-
-
-def summary(
-    log_lik: Array,
-    likelihood_score: Array,
-    prior_score: Array,
-    push: Array,
-    velocity: Array,
-    kernel: Any,
-    f: Array,
-    noise: Array,
-    finite: Array,
-) -> Info:
-    """The Info of a step. Scores may leave out values where they are zero: norms are per value of f."""
-    n, gram = f.shape[0], kernel(f, f)
-
-    def rms(a: Array) -> Array:
-        return jnp.sqrt(_total(a**2) / f.size)
-
-    return Info(
-        log_likelihood=log_lik,
-        likelihood_norm=rms(likelihood_score),
-        prior_norm=rms(prior_score),
-        repulsion_norm=rms(push),
-        velocity_norm=rms(velocity),
-        similarity=(jnp.sum(gram) - jnp.trace(gram)) / max(n * (n - 1), 1),
-        lengthscale=jnp.asarray(getattr(kernel, "lengthscale", jnp.nan), f.dtype),
-        noise=jnp.mean(noise),
-        finite=finite,
-    )

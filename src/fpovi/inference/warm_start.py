@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where to begin: particles that have seen the data before the first step."""
+"""Particles that start at the exact posterior of their last layer."""
 
 import equinox as eqx
 import jax
@@ -21,7 +21,7 @@ def posterior_last_layer(
     weight: Float[Array, "B _"] | None = None,
     refits: int = 0,
 ) -> PyTree:
-    r"""n particles with hidden layers from the prior and, given those, the last layer from its exact posterior.
+    r"""Draw n particles: hidden layers from the prior and, given those, the last layer from its exact posterior.
 
     With last hidden activations Φ the outputs are :math:`f = A z`, :math:`A = [\sqrt{w/h}\,\Phi, \sqrt b\,1]` and
     :math:`z \sim \mathcal N(0, I)` a priori, w and b the last layer's variances: Bayesian linear regression,
@@ -78,7 +78,7 @@ def posterior_last_layer(
 
 
 def _draw(refits: int, *args: Array) -> Float[Array, "h k"]:
-    """:math:`P^{-1} A^T Λ y + P^{-1/2} ε`, target by target, σ raised ``refits`` times before."""
+    """Return :math:`P^{-1} A^T Λ y + P^{-1/2} ε`, target by target, σ raised ``refits`` times before."""
 
     @in_float64
     def draw(design: Array, y: Array, weight: Array, least: Array, normal: Array) -> Array:

@@ -3,7 +3,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,23 +11,9 @@ from jaxtyping import Array
 
 from fpovi.flows import svgd
 from fpovi.inference.particles import forward as forward_here
-from fpovi.inference.particles import num_particles, ravel
-from fpovi.inference.step import (
-    ascend,
-    at_step,
-    begin,
-    check_knobs,
-    check_targets,
-    finish,
-    first_step,
-    log_density,
-    over_particles,
-    scaled_velocity,
-    settle,
-    shared_direction,
-    summary,
-    weighted_log_likelihood,
-)
+from fpovi.inference.particles import num_particles, over_particles, ravel
+from fpovi.inference.score import at_step, log_density, shared_direction, weighted_log_likelihood
+from fpovi.inference.step import ascend, begin, check_schedules, check_targets, first_step, interact, report
 from fpovi.kernels import RepresentationKernel, rbf
 from fpovi.measurement import train_only
 from fpovi.types import (
@@ -60,7 +45,7 @@ def weight_space(
     repulsion: Schedule = 1.0,
     forward: Forward = forward_here,
 ) -> Algorithm:
-    r"""Particle optimisation of the weights: the same flows on ravelled θ, under the network's own weight prior.
+    r"""Return particle optimisation of the weights: the same flows on ravelled θ, under the network's own weight prior.
 
     .. math::
         \theta^i \leftarrow \theta^i + \epsilon\, \phi[\theta^i], \qquad
@@ -78,7 +63,7 @@ def weight_space(
     kernel = rbf() if kernel is None else kernel
     measurement = train_only() if measurement is None else measurement
     optimiser = optax.adam(4e-3) if optimiser is None else optimiser
-    check_knobs(temperature=temperature, repulsion=repulsion)
+    check_schedules(temperature=temperature, repulsion=repulsion)
 
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
         particles, params, network_state = begin(key, network, likelihood, n, particles)
@@ -97,33 +82,38 @@ def weight_space(
         on_noise = over_particles(partial(log_density, likelihood), params, num_particles(theta))
         return jnp.sum(jax.vmap(network.log_prior)(theta)) + jnp.sum(on_noise)
 
-    def on_weights(key: Key, state: State, batch: Batch, unravel: Callable[[Array], PyTree]) -> Any:
-        """The kernel as a function of ravelled weights; where it looks at functions, at this step's inputs."""
-        if not isinstance(kernel, RepresentationKernel):
-            return kernel
-        x, say = measurement(key, batch.x), kernel.forward(network, likelihood.canonical)
-        one = lambda row, network_state: say(unravel(row)[0], network_state, x, True)[0].ravel()  # noqa: E731
-        return kernel.on(lambda rows: jax.vmap(one)(rows, state.network_state))
-
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
         together = (state.particles, state.params)
         rows, unravel = ravel(together)
-        (_, (log_lik, network_state)), likelihood_score = jax.value_and_grad(log_likelihood, has_aux=True)(
-            together, state, batch
-        )
+        with_gradient = jax.value_and_grad(log_likelihood, has_aux=True)
+        (_, (log_lik, network_state)), likelihood_score = with_gradient(together, state, batch)
         likelihood_score, _ = ravel(likelihood_score)
         prior_score, _ = ravel(jax.grad(log_prior)(together))
         score = (likelihood_score + prior_score) / at_step(state.step, temperature, rows.dtype)
-
-        fixed = settle(on_weights(key, state, batch, unravel), rows)
-        velocity, push = scaled_velocity(flow, rows, score, fixed, at_step(state.step, repulsion, rows.dtype))
-        ascent, noise_ascent = jax.vmap(unravel)(velocity)
-        if likelihood.shared:
-            noise_ascent = jax.tree.map(shared_direction, noise_ascent)
-
+        on_weights = _on_weights(kernel, measurement, network, likelihood, key, state, batch, unravel)
+        moved = interact(flow, on_weights, rows, score, at_step(state.step, repulsion, rows.dtype))
+        ascent, noise_ascent = jax.vmap(unravel)(moved.velocity)
+        noise_ascent = jax.tree.map(shared_direction, noise_ascent) if likelihood.shared else noise_ascent
         (particles, params), optimiser_state = ascend(optimiser, (ascent, noise_ascent), state.optimiser, together)
-        after, finite = finish(State(state.step, particles, params, network_state, (), optimiser_state, ()), log_lik)
-        noise = over_particles(likelihood.noise, state.params, rows.shape[0])
-        return after, summary(log_lik, likelihood_score, prior_score, push, velocity, fixed, rows, noise, finite)
+        after = State(state.step, particles, params, network_state, (), optimiser_state, ())
+        return report(likelihood, state, after, moved, log_lik, likelihood_score, prior_score)
 
     return Algorithm(init, step, partial(check_targets, network, likelihood))
+
+
+def _on_weights(
+    kernel: Kernel | RepresentationKernel,
+    measurement: Measurement,
+    network: Network,
+    likelihood: Likelihood,
+    key: Key,
+    state: State,
+    batch: Batch,
+    unravel: Callable[[Array], PyTree],
+) -> Kernel:
+    """Return the kernel as a function of ravelled weights; where it looks at functions, at this step's inputs."""
+    if not isinstance(kernel, RepresentationKernel):
+        return kernel
+    x, represent = measurement(key, batch.x), kernel.forward(network, likelihood.canonical)
+    one = lambda row, network_state: represent(unravel(row)[0], network_state, x, True)[0].ravel()  # noqa: E731
+    return kernel.on(lambda rows: jax.vmap(one)(rows, state.network_state))

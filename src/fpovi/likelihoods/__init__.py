@@ -4,12 +4,15 @@ r"""Likelihoods p(y | f), for one particle: f is ``(B, k)``, y ``(B, m)``, and s
 Targets may be whole numbers; what is computed has the dtype of f.
 """
 
+from collections.abc import Callable
+
 from fpovi.likelihoods.discrete import bernoulli, categorical, poisson
 from fpovi.likelihoods.mixture import mixture
 from fpovi.likelihoods.noise import Floored, inverse_gamma_log_prob
 from fpovi.likelihoods.real import gaussian, heteroscedastic, student_t
+from fpovi.types import Likelihood
 
-LIKELIHOODS = {
+LIKELIHOODS: dict[str, Callable[..., Likelihood]] = {
     "gaussian": gaussian,
     "heteroscedastic": heteroscedastic,
     "student_t": student_t,

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Integer, Shaped
 
 from fpovi.likelihoods.noise import NO_PARAMS
-from fpovi.types import Key, Likelihood, PyTree
+from fpovi.types import Key, Likelihood, PyTree, Support
 
 
 def _discrete(
@@ -20,6 +20,7 @@ def _discrete(
     variance: Callable[[PyTree, Array], Array],
     sample: Callable[[Key, PyTree, Array], Array],
     cdf: Callable[[PyTree, Array, Array], Array],
+    support: Support,
     canonical: Callable[[Array], Array] = lambda outputs: outputs,
 ) -> Likelihood:
     return Likelihood(
@@ -34,7 +35,7 @@ def _discrete(
         noise=lambda params: jnp.zeros(()),
         width=lambda m: m,
         targets=lambda k: k,
-        discrete=True,
+        support=support,
     )
 
 
@@ -57,9 +58,10 @@ def _check_whole(low: int, high: int | float) -> Callable[[Any, int], None]:
 
 
 def categorical() -> Likelihood:
-    r"""Classes 0…k−1 with :math:`f = \log\mathrm{softmax}(\text{outputs})`, so that f is identified.
+    r"""Return the likelihood of classes 0…k−1.
 
-    y is ``(B, 1)`` of integers. ``mean`` is the vector of class probabilities and ``cdf`` is cumulative over classes.
+    :math:`f = \log\mathrm{softmax}(\text{outputs})`, so that f is identified. y is ``(B, 1)`` of integers, ``mean``
+    is the vector of class probabilities, and ``cdf`` is cumulative over classes.
     """
 
     def log_prob(params: PyTree, f: Float[Array, "B k"], y: Integer[Array, "B 1"]) -> Float[Array, "B 1"]:
@@ -74,12 +76,13 @@ def categorical() -> Likelihood:
         variance=lambda params, f: jnp.exp(f) * (1 - jnp.exp(f)),
         sample=lambda key, params, f: jax.random.categorical(key, f)[..., None],
         cdf=cdf,
+        support=Support.CLASSES,
         canonical=jax.nn.log_softmax,
-    )._replace(targets=lambda k: 1, classes=True, check=_check_classes)
+    )._replace(targets=lambda k: 1, check=_check_classes)
 
 
 def bernoulli() -> Likelihood:
-    r""":math:`p(y=1) = \mathrm{sigmoid}(f)`, y in {0, 1}, any number of independent targets."""
+    r"""Return :math:`p(y=1) = \mathrm{sigmoid}(f)`, y in {0, 1}, any number of independent targets."""
 
     def log_prob(params: PyTree, f: Float[Array, "B m"], y: Shaped[Array, "B m"]) -> Float[Array, "B m"]:
         y = y.astype(f.dtype)
@@ -91,11 +94,12 @@ def bernoulli() -> Likelihood:
         variance=lambda params, f: jax.nn.sigmoid(f) * jax.nn.sigmoid(-f),
         sample=lambda key, params, f: jax.random.bernoulli(key, jax.nn.sigmoid(f)).astype(f.dtype),
         cdf=lambda params, f, y: jnp.where(y < 0, 0.0, jnp.where(y < 1, jax.nn.sigmoid(-f), 1.0)),
-    )._replace(binary=True, check=_check_whole(0, 1))
+        support=Support.BINARY,
+    )._replace(check=_check_whole(0, 1))
 
 
 def poisson() -> Likelihood:
-    r"""Counts with rate :math:`e^f`."""
+    r"""Return the likelihood of counts with rate :math:`e^f`."""
     rate = lambda params, f: jnp.exp(f)  # noqa: E731
 
     def log_prob(params: PyTree, f: Float[Array, "B m"], y: Shaped[Array, "B m"]) -> Float[Array, "B m"]:
@@ -112,4 +116,5 @@ def poisson() -> Likelihood:
         variance=rate,
         sample=lambda key, params, f: jax.random.poisson(key, jnp.exp(f)).astype(f.dtype),
         cdf=cdf,
+        support=Support.COUNTS,
     )._replace(check=_check_whole(0, math.inf))

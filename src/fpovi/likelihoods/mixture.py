@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The likelihood of real numbers that may have several most probable values."""
+"""A likelihood of real numbers that may have several most probable values."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from fpovi.types import Key, Likelihood, PyTree
 
 
 def mixture(components: int = 3, floor: float = 1e-3) -> Likelihood:
-    r""":math:`y \sim \sum_c \pi_c\, \mathcal N(\mu_c, \sigma_c^2)`: weights, means and noise all depend on x.
+    r"""Return :math:`y \sim \sum_c \pi_c\, \mathcal N(\mu_c, \sigma_c^2)`: weights, means and noise all depend on x.
 
     For every target a network has outputs :math:`(a_c, \mu_c, b_c)`, and :math:`\pi = \mathrm{softmax}(a)`,
     :math:`\sigma = \text{floor} + \mathrm{softplus}(b)`: a mixture density network (Bishop 1994) per particle. Its
@@ -28,7 +28,7 @@ def mixture(components: int = 3, floor: float = 1e-3) -> Likelihood:
     check_positive("floor", floor)
 
     def parts(f: Float[Array, "B k"]) -> tuple[Array, Array, Array]:
-        """Log-weights, means and scales, each ``(components, m, B)``: rows last, as a CPU likes it."""
+        """Return log-weights, means and scales, each ``(components, m, B)``: rows last, as a CPU likes it."""
         logits, means, raw = f.T.reshape(3, components, f.shape[1] // (3 * components), f.shape[0])
         return jax.nn.log_softmax(logits, axis=0), means, floor + jax.nn.softplus(raw)
 

@@ -17,7 +17,7 @@ NO_PARAMS: tuple[()] = ()
 
 
 def inverse_gamma_log_prob(value: Array, shape: float = 1.0, scale: float = 0.1) -> Array:
-    r""":math:`\alpha\log\beta - \log\Gamma(\alpha) - (\alpha+1)\log\sigma - \beta/\sigma`."""
+    r"""Return :math:`\alpha\log\beta - \log\Gamma(\alpha) - (\alpha+1)\log\sigma - \beta/\sigma`."""
     constant = shape * jnp.log(scale) - jax.scipy.special.gammaln(shape)
     return constant - (shape + 1) * jnp.log(value) - scale / value
 
@@ -34,14 +34,14 @@ class Floored(NamedTuple):
 
     @classmethod
     def at(cls, above: Float[Array, "*n"], floor: Float[Array, "..."]) -> "Floored":
-        """The parameters with softplus(rho) = ``above``."""
+        """Return the parameters with softplus(rho) = ``above``."""
         return cls(jnp.log(jnp.expm1(above)), jnp.broadcast_to(floor, above.shape))
 
 
 class Noise:
     """Where σ comes from: a fixed number, or a learned ``rho``, with or without a floor; as a likelihood needs it."""
 
-    def __init__(self, fixed: float | None, start: float, floor: float = 0.0):
+    def __init__(self, fixed: float | None, start: float, floor: float):
         for name, value in (("noise_scale", fixed), ("start", start)):
             if value is not None:
                 check_positive(name, value)
@@ -75,6 +75,6 @@ class Noise:
 
 
 def check_positive(name: str, value: float) -> None:
-    """Raise a ``ValueError`` unless it is, and finite."""
+    """Raise a ``ValueError`` unless the value is positive and finite."""
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{name}={value} must be positive and finite")

@@ -21,7 +21,7 @@ def _location_scale(
     unit_variance: float,
     shared: bool,
 ) -> Likelihood:
-    """y = f + σ·ε with ε from a standard distribution."""
+    """Return the likelihood of y = f + σ·ε with ε from a standard distribution."""
 
     def scale(params: PyTree, f: Array) -> Scalar:
         return noise.scale(params).astype(f.dtype)
@@ -49,18 +49,23 @@ def _location_scale(
 
 
 def gaussian(
-    noise_scale: float | None = None, shared: bool = False, start: float = 0.5, floor: float = 0.0
+    noise_scale: float | None = None, shared: bool = False, start: float = 0.5, floor: float | None = None
 ) -> Likelihood:
-    r""":math:`y \sim \mathcal N(f, \sigma^2)`.
+    r"""Return :math:`y \sim \mathcal N(f, \sigma^2)`.
 
-    σ is ``noise_scale`` if given, else learned: one per particle, or with ``shared`` one for all of them. It never
-    falls below ``floor``: networks that can interpolate the data would otherwise find no noise at all.
+    Args:
+        noise_scale: σ in the units of the targets the network learns; None learns it, one for every particle.
+        shared: learn one σ for all particles.
+        start: where a learned σ starts.
+        floor: what a learned σ never falls below, as networks that interpolate the data would find no noise at all;
+            1e-3 by default, 0 for none (the paper's).
 
     >>> normal = gaussian(noise_scale=1.0)
     >>> float(normal.log_prob(normal.init(), jnp.zeros((1, 1)), jnp.zeros((1, 1)))[0, 0])  # -log √(2π)
     -0.9189...
     """
-    noise = Noise(noise_scale, start, floor)
+    least = 1e-3 if floor is None and noise_scale is None else floor or 0.0
+    noise = Noise(noise_scale, start, least)
     one = lambda params, f: (jnp.ones_like(f), f, jnp.full_like(f, noise.scale(params)))  # noqa: E731
     return _location_scale(noise, stats.norm.logpdf, stats.norm.cdf, jax.random.normal, 1.0, shared)._replace(
         normal_components=lambda params, f: _only(*one(params, f))
@@ -68,24 +73,29 @@ def gaussian(
 
 
 def _only(weight: Array, mean: Array, scale: Array) -> tuple[Array, Array, Array]:
-    """A mixture of one."""
+    """Return a mixture of one component."""
     return weight[None], mean[None], scale[None]
 
 
 def student_t(
     df: float = 4.0, noise_scale: float | None = None, shared: bool = False, start: float = 0.5
 ) -> Likelihood:
-    r""":math:`y \sim f + \sigma\, t_\nu`: a Gaussian's shoulders with heavy tails; ``df`` is ν, above 2."""
+    r"""Return :math:`y \sim f + \sigma\, t_\nu`, which looks like a Gaussian in the middle and has heavy tails.
+
+    Args:
+        df: ν, above 2.
+        noise_scale, shared, start: as in :func:`gaussian`.
+    """
     if not (df > 2 and math.isfinite(df)):
         raise ValueError(f"df={df} must be finite and above 2, or the variance does not exist")
-    noise = Noise(noise_scale, start)
+    noise = Noise(noise_scale, start, floor=0.0)
     draw = lambda key, shape, dtype: jax.random.t(key, df, shape, dtype)  # noqa: E731
     log_pdf = lambda z: stats.t.logpdf(z, df)  # noqa: E731
     return _location_scale(noise, log_pdf, lambda z: _student_cdf(z, df), draw, df / (df - 2), shared)
 
 
 def _student_cdf(z: Array, df: float) -> Array:
-    """P(t ≤ z) by the incomplete beta function, of whichever of its two arguments x and 1 − x is not near 1."""
+    """Return P(t ≤ z) by the incomplete beta function, of whichever of its two arguments x and 1 − x is not near 1."""
     square = z**2
     central = square < df
     a, b = jnp.where(central, 0.5, df / 2), jnp.where(central, df / 2, 0.5)
@@ -95,7 +105,11 @@ def _student_cdf(z: Array, df: float) -> Array:
 
 
 def heteroscedastic(floor: float = 1e-3) -> Likelihood:
-    r""":math:`y \sim \mathcal N(f_{1..m}, \sigma(f_{m+1..2m})^2)`, σ = floor + softplus: noise that depends on x."""
+    r"""Return :math:`y \sim \mathcal N(f_{1..m}, \sigma(f_{m+1..2m})^2)`, noise that depends on x.
+
+    Args:
+        floor: the least scale: σ = floor + softplus.
+    """
     check_positive("floor", floor)
 
     def split(f: Float[Array, "B k"]) -> tuple[Array, Array]:

@@ -2,6 +2,6 @@
 """Networks with a prior on their weights: our ``mlp``, and adapters for a user's Equinox or Flax module."""
 
 from fpovi.networks.adapters import from_equinox, from_flax
-from fpovi.networks.mlp import MLP, fan_in_scales, fan_out_scales, mlp, num_weights
+from fpovi.networks.mlp import ACTIVATIONS, MLP, fan_in_scales, fan_out_scales, mlp, num_weights
 
-__all__ = ["MLP", "fan_in_scales", "fan_out_scales", "from_equinox", "from_flax", "mlp", "num_weights"]
+__all__ = ["ACTIVATIONS", "MLP", "fan_in_scales", "fan_out_scales", "from_equinox", "from_flax", "mlp", "num_weights"]

@@ -18,7 +18,7 @@ ShapeStd = Callable[[tuple[int, ...]], float]
 
 
 def from_equinox(make: Callable[[Key], Any], prior_std: float | ShapeStd | None = None) -> Network:
-    """A user's Equinox module, unchanged, with an independent Gaussian prior on its floating-point arrays.
+    """Return a user's Equinox module, unchanged, with an independent Gaussian prior on its floating-point arrays.
 
     Args:
         make: ``make(key)`` builds the module, which maps one example ``(d_x,) -> (k,)``, or, when it is stateful,
@@ -47,7 +47,7 @@ def from_equinox(make: Callable[[Key], Any], prior_std: float | ShapeStd | None 
 
 
 def _refuse_dropout(module: Any) -> None:
-    """A pass of a particle is a function of its weights: the particles, not random masks, are the uncertainty."""
+    """Raise a ``ValueError`` for Dropout: particles, not random masks, are the uncertainty."""
     is_dropout = lambda leaf: isinstance(leaf, eqx.nn.Dropout)  # noqa: E731
     dropouts = [leaf for leaf in jax.tree.leaves(module, is_leaf=is_dropout) if is_dropout(leaf)]
     if any(not dropout.inference and dropout.p > 0 for dropout in dropouts):
@@ -55,7 +55,7 @@ def _refuse_dropout(module: Any) -> None:
 
 
 def from_flax(module: Any, example: Float[Array, "B *d_x"], prior_std: float | ShapeStd | None = None) -> Network:
-    """A user's Flax (linen) module, unchanged, with an independent Gaussian prior on its parameters.
+    """Return a user's Flax (linen) module, unchanged, with an independent Gaussian prior on its parameters.
 
     Args:
         module: maps a batch ``(B, *d_x) -> (B, k)``. Collections other than ``params`` are carried as state; a module
@@ -88,7 +88,7 @@ def from_flax(module: Any, example: Float[Array, "B *d_x"], prior_std: float | S
 def _gaussian_weights(
     init: Callable[[Key], tuple[PyTree, PyTree]], prior_std: float | ShapeStd | None, fan_axis: int
 ) -> tuple[Callable[[Key], PyTree], Callable[[PyTree], Array]]:
-    """sample_prior and log_prior of independent Gaussians; ``fan_axis`` is the axis of weight arrays that fans out."""
+    """Return sample_prior and log_prior of independent Gaussians; ``fan_axis`` is the axis of weights that fans out."""
 
     def std(shape: tuple[int, ...]) -> float:
         if callable(prior_std):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks with a weight prior: our ``mlp``, and adapters for a user's Equinox or Flax module.
+"""The multilayer perceptron with a Gaussian prior on its weights, written for one particle.
 
-All are written for one particle. The scales of the prior live in one :class:`~fpovi.types.Scales` record, which
-the infinite-width prior of the same network reads too.
+The scales of the prior live in one :class:`~fpovi.types.Scales` record, which the infinite-width prior of the same
+network reads too.
 """
 
 import math
@@ -19,7 +19,15 @@ from fpovi._fast.affine import affine
 from fpovi._fast.threefry import normals
 from fpovi.types import Architecture, Key, Network, Scales
 
-ShapeStd = Callable[[tuple[int, ...]], float]
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "erf": jax.scipy.special.erf,
+    "tanh": jnp.tanh,
+    "logistic": jax.nn.sigmoid,
+    "gelu": jax.nn.gelu,
+    "silu": jax.nn.silu,
+    "identity": lambda h: h,
+}
 
 
 def fan_in_scales(sizes: Sequence[int], weight_variance: float = 1.0, bias_variance: float = 1.0) -> Scales:
@@ -29,7 +37,7 @@ def fan_in_scales(sizes: Sequence[int], weight_variance: float = 1.0, bias_varia
 
 
 def num_weights(sizes: tuple[int, ...]) -> int:
-    """Of a multilayer perceptron, biases included.
+    """Return how many weights a multilayer perceptron has, biases included.
 
     >>> num_weights((13, 50, 1))  # 13·50 + 50, 50 + 1
     751
@@ -38,7 +46,7 @@ def num_weights(sizes: tuple[int, ...]) -> int:
 
 
 def fan_out_scales(sizes: Sequence[int]) -> Scales:
-    """W and b ~ N(0, 1/n_out) in every layer: the prior of the experiments of Wang et al. (2019)."""
+    """Return scales with W and b ~ N(0, 1/n_out) in every layer: the prior of the paper's experiments."""
     n_in, n_out = jnp.asarray(sizes[:-1], float), jnp.asarray(sizes[1:], float)
     return Scales(jnp.ones(sizes[0]), n_in / n_out, 1 / n_out, jnp.asarray(0.5))
 
@@ -50,7 +58,7 @@ class MLP(eqx.Module):
     biases: tuple[Float[Array, " _"], ...]
 
     def scaled(self, weight: Float[Array, " L"], bias: Float[Array, " L"]) -> "MLP":
-        """Layer l's weights times ``weight[l]``, its biases times ``bias[l]``."""
+        """Return layer l's weights times ``weight[l]`` and its biases times ``bias[l]``."""
         return MLP(
             tuple(w * s.astype(w.dtype) for w, s in zip(self.weights, weight, strict=True)),
             tuple(b * s.astype(b.dtype) for b, s in zip(self.biases, bias, strict=True)),
@@ -64,7 +72,7 @@ def mlp(
     unit_weights: bool = False,
     prior_start: bool = True,
 ) -> Network:
-    r"""A multilayer perceptron :math:`h_l = \phi(h_{l-1}) W_l + b_l` with a Gaussian prior on its weights.
+    r"""Return a multilayer perceptron :math:`h_l = \phi(h_{l-1}) W_l + b_l` with a Gaussian prior on its weights.
 
     Args:
         sizes: inputs, hidden layers, outputs: ``(13, 50, 1)``.
@@ -129,7 +137,7 @@ def mlp(
 
 
 def _standard_normal(key: Key, sizes: tuple[int, ...]) -> MLP:
-    """All weights and biases N(0, 1), from one call to the generator."""
+    """Draw all weights and biases from N(0, 1), by one call to the generator."""
     shapes = [*pairwise(sizes), *((n_out,) for n_out in sizes[1:])]
     ends = list(accumulate(math.prod(shape) for shape in shapes))
     parts = jnp.split(normals(key, (ends[-1],)), ends[:-1])

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pytrees as named arrays: a leaf is called by its path, a typed key by its path and the name of its generator."""
+"""Turn pytrees into named arrays and back.
+
+A leaf has its path for a name, a typed key its path and the name of its generator.
+"""
 
 from typing import Any, NamedTuple
 
@@ -7,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fpovi.persistence.layout import FileError
+from fpovi.persistence.atomic import FileError
 from fpovi.types import PyTree
 
 
 class _Slot(NamedTuple):
-    """Where a leaf is kept: the name, shape and dtype of its array; for a typed key also its generator."""
+    """Name, shape and dtype of the array that keeps a leaf; for a typed key also its generator."""
 
     name: str
     shape: tuple[int, ...]
@@ -21,11 +24,14 @@ class _Slot(NamedTuple):
 
 
 def flatten_tree(tree: PyTree) -> dict[str, np.ndarray]:
-    """The leaves of a tree by name.
+    """Return the leaves of a tree by name.
 
     Args:
         tree: a pytree of JAX arrays, NumPy arrays and typed keys; from an Equinox module take the arrays with
             ``eqx.filter(module, eqx.is_array)``.
+
+    Raises:
+        ValueError: a leaf is no array, or two leaves have one name.
 
     >>> flatten_tree({"theta": [np.zeros(2), np.ones(1)], "key": jax.random.key(7)})
     {"['key']:threefry2x32": array([0, 7], dtype=uint32), "['theta'][0]": array([0., 0.]), "['theta'][1]": array([1.])}
@@ -39,10 +45,10 @@ def flatten_tree(tree: PyTree) -> dict[str, np.ndarray]:
 
 
 def restore_tree(template: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
-    """The tree whose leaves :func:`flatten_tree` named, bit for bit: its arrays are NumPy's, whatever they were before.
+    """Return the tree whose leaves :func:`flatten_tree` named, bit for bit, with NumPy arrays as leaves.
 
     Args:
-        template: a tree of the same structure, of arrays or what ``jax.eval_shape`` says of them.
+        template: a tree of the same structure, of arrays or of the shapes that ``jax.eval_shape`` returns.
         arrays: all leaves by name; shapes and dtypes must be those of the template.
 
     Raises:
@@ -51,7 +57,7 @@ def restore_tree(template: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
     >>> template = jax.eval_shape(lambda: {"theta": [jnp.zeros(2), jnp.ones(1)]})
     >>> restore_tree(template, {"['theta'][0]": np.zeros(2, "f"), "['theta'][1]": np.ones(3, "f")})
     Traceback (most recent call last):
-    fpovi.persistence.layout.FileError: leaf ['theta'][1] is float32[3], but float32[1] is needed
+    fpovi.persistence.atomic.FileError: leaf ['theta'][1] is float32[3], but float32[1] is needed
     """
     slots = _slots(template)
     left_over = [name for name in arrays if name not in {slot.name for slot in slots}]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Priors over functions: the score of p(f(x)) at any finite set of inputs."""
 
+from collections.abc import Callable
+
 from fpovi.priors.flat import flat
 from fpovi.priors.gaussian_process import gaussian_process
 from fpovi.priors.moment_matched import moment_matched
@@ -8,8 +10,9 @@ from fpovi.priors.nngp import nngp, nngp_covariance
 from fpovi.priors.on_weights import on_weights
 from fpovi.priors.ssge import ssge
 from fpovi.priors.width_aware import width_aware
+from fpovi.types import FunctionPrior
 
-PRIORS = {
+PRIORS: dict[str, Callable[..., FunctionPrior]] = {
     "moment_matched": moment_matched,
     "gaussian_process": gaussian_process,
     "nngp": nngp,

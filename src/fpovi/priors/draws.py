@@ -7,7 +7,6 @@ fewer than weights, these values are drawn and no weights: at 4 inputs of a netw
 for half a million.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import jax
@@ -15,13 +14,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._fast.threefry import normals
-from fpovi.types import Architecture, Key, Network
+from fpovi.types import Architecture, Key, Likelihood, Network
 
 
 def prior_draws(
-    key: Key, network: Network, x: Float[Array, "B *d_x"], size: int, canonical: Callable[[Array], Array] | None
+    key: Key, network: Network, x: Float[Array, "B *d_x"], size: int, likelihood: Likelihood | None = None
 ) -> Float[Array, "draws B k"]:
-    """``size`` fresh networks from the prior, evaluated at x (with batch statistics, where there are any)."""
+    """Draw ``size`` fresh networks from the prior, evaluated at x (with batch statistics, where there are any)."""
 
     def one(key: Key) -> Array:
         key_theta, key_state = jax.random.split(key)
@@ -32,13 +31,13 @@ def prior_draws(
         outputs = jax.vmap(one)(jax.random.split(key, size))
     else:
         outputs = _layer_by_layer(key, network.architecture, x, size)
-    return outputs if canonical is None else jax.vmap(canonical)(outputs)
+    return outputs if likelihood is None else jax.vmap(likelihood.canonical)(outputs)
 
 
 def _layer_by_layer(
     key: Key, architecture: Architecture, x: Float[Array, "B d_x"], size: int
 ) -> Float[Array, "draws B k"]:
-    """The same distribution, from the numbers that are fewest; points run along the last axis."""
+    """Draw from the same distribution with the fewest random numbers; points run along the last axis."""
     below, scales = architecture.inputs(x)[None], architecture.scales  # one for all draws, until the first layer
     keys, points, dtype = jax.random.split(key, len(scales.weight_variance)), x.shape[0], below.dtype
     for layer, (n_in, n_out) in enumerate(pairwise(architecture.sizes)):
@@ -54,7 +53,7 @@ def _layer_by_layer(
 
 
 def values_are_fewer(points: int, n_in: int, n_out: int) -> bool:
-    """Whether a layer's values at so many points are drawn instead of its weights, the root of a matrix included.
+    """Tell whether a layer's values at so many points are drawn instead of its weights, the root of a matrix included.
 
     On a CPU, where both were timed at 4 to 64 points of four networks, 40 draws each: never the slower of the two.
 
@@ -65,20 +64,20 @@ def values_are_fewer(points: int, n_in: int, n_out: int) -> bool:
 
 
 def _root(covariance: Float[Array, "m B B"]) -> Float[Array, "m B B"]:
-    """R with R Rᵀ = covariance, which may be singular: two inputs may be the same."""
+    """Return R with R Rᵀ = covariance, which may be singular: two inputs may be the same."""
     at_least_single = covariance.astype(jnp.float32) if covariance.dtype.itemsize < 4 else covariance
     values, vectors = jnp.linalg.eigh(at_least_single)
     return (vectors * jnp.sqrt(jnp.maximum(values, 0))[:, None]).astype(covariance.dtype)
 
 
 def _times(drawn: Float[Array, "draws o B"], root: Float[Array, "m B B"]) -> Float[Array, "draws o B"]:
-    """Their product for each draw; as one, where all draws have the same root."""
+    """Return the product for each draw; as one, where all draws have the same root."""
     if root.shape[0] < drawn.shape[0]:
         return (drawn.reshape(-1, drawn.shape[-1]) @ root[0]).reshape(drawn.shape)
     return drawn @ root
 
 
 def check_draws(draws: int) -> None:
-    """Moments and densities need at least two draws."""
+    """Raise a ``ValueError`` for fewer than two draws, which have no variance."""
     if draws < 2:
         raise ValueError(f"draws={draws} must be at least 2")

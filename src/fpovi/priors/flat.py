@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No preference among functions."""
+"""The prior that prefers no function."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -9,7 +9,7 @@ from fpovi.types import FunctionPrior, Key
 
 
 def flat() -> FunctionPrior:
-    r"""The improper prior :math:`p(f(x)) \propto 1`: the likelihood and the repulsion alone are in charge."""
+    r"""Return the improper prior :math:`p(f(x)) \propto 1`: only likelihood and repulsion act."""
 
     def score(
         key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
@@ -19,4 +19,4 @@ def flat() -> FunctionPrior:
     def log_prob(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"]) -> Float[Array, " n"]:
         return jnp.zeros(f.shape[0], f.dtype)
 
-    return FunctionPrior(score, log_prob, classes=True)
+    return FunctionPrior(score, log_prob, for_classes=True)

@@ -8,27 +8,30 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.priors.outputs import Outputs, degrees_of_freedom, pick, precision_across, put_back
-from fpovi.types import FunctionPrior, Key
+from fpovi.priors.outputs import Outputs, degrees_of_freedom, is_for_classes, pick, precision_across, put_back
+from fpovi.types import FunctionPrior, Key, Likelihood
 
 Covariance = Callable[[Float[Array, "A d_x"], Float[Array, "B d_x"]], Float[Array, "A B"]]
 
 
-def gaussian_process(covariance: Covariance, jitter: float = 1e-6, centred: bool = False) -> FunctionPrior:
-    r"""f(x) ~ N(0, C) with :math:`C = \mathrm{cov}(x, x) + \epsilon I`, independently for every output.
+def gaussian_process(
+    covariance: Covariance, likelihood: Likelihood | None = None, jitter: float = 1e-6
+) -> FunctionPrior:
+    r"""Return the prior f(x) ~ N(0, C), independently for every output.
 
-    .. math:: \nabla_f \log p(f) = -C^{-1} f
+    .. math:: C = \mathrm{cov}(x, x) + \epsilon I, \qquad \nabla_f \log p(f) = -C^{-1} f
 
     Args:
         covariance: ``covariance(a, b)`` for inputs ``(A, d_x)`` and ``(B, d_x)``; it is called in double precision.
+        likelihood: whose f the prior is over. For classes only the part of f that is centred over the outputs counts,
+            as a Gaussian over logits tells nothing of their common shift: C is replaced by
+            :math:`C \otimes (I - 11^T/k)` and its pseudo-inverse (:mod:`fpovi.priors.outputs`).
         jitter: ε. It biases the prior where C has eigenvalues of its size, and makes the score stiff (of size 1/ε)
             when it is small: as small as the problem needs, no smaller.
-        centred: for classes. Only the part of f that is centred over the outputs counts, as a Gaussian over logits
-            tells nothing of their common shift: C is replaced by :math:`C \otimes (I - 11^T/k)` and its
-            pseudo-inverse (:mod:`fpovi.priors.outputs`).
     """
     if jitter < 0:
         raise ValueError(f"jitter={jitter} must not be negative")
+    centred = is_for_classes(likelihood)
 
     def whiten(x: Array, f: Array) -> tuple[Array, Array]:
         cov = covariance(x, x)
@@ -61,4 +64,4 @@ def gaussian_process(covariance: Covariance, jitter: float = 1e-6, centred: bool
     def log_prob(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"]) -> Float[Array, " n"]:
         return log_prob64(f, x)
 
-    return FunctionPrior(score, log_prob, classes=centred)
+    return FunctionPrior(score, log_prob, for_classes=centred)

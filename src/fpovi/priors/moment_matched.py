@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Gaussian with the first two moments of fresh prior draws: the prior of the paper."""
 
-from collections.abc import Callable
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
 from fpovi.priors.draws import check_draws, prior_draws
-from fpovi.priors.outputs import Outputs, pick, put_back
-from fpovi.types import FunctionPrior, Key, Network
+from fpovi.priors.outputs import Outputs, is_for_classes, pick, put_back
+from fpovi.types import FunctionPrior, Key, Likelihood, Network
 
 
 def moment_matched(
     network: Network,
+    likelihood: Likelihood | None = None,
     draws: int = 40,
     floor: float = 1e-3,
-    canonical: Callable[[Array], Array] | None = None,
 ) -> FunctionPrior:
     r"""Match a Gaussian to ``draws`` functions from the network's prior, drawn afresh for every key.
 
@@ -26,9 +24,9 @@ def moment_matched(
 
     Args:
         network: where the draws come from.
+        likelihood: whose f the prior is over; for classes that is log-softmax of the outputs.
         draws: how many. The covariance is good for fewer points than draws.
         floor: eigenvalues of the covariance are raised to this value.
-        canonical: for classes, the likelihood's map from outputs to f.
 
     Reference: Wang et al. (2019), "Function-space prior gradient"; the floor is that of their experiments.
     """
@@ -48,8 +46,8 @@ def moment_matched(
     def score(
         key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
     ) -> Float[Array, "n B k"]:
-        picked, samples = pick(f, outputs), pick(prior_draws(key, network, x, draws, canonical), outputs)
+        picked, samples = pick(f, outputs), pick(prior_draws(key, network, x, draws, likelihood), outputs)
         solved = precision_times(picked.reshape(f.shape[0], -1), samples.reshape(draws, -1))
         return put_back(-solved.reshape(picked.shape), outputs, f.shape[-1])
 
-    return FunctionPrior(score, classes=canonical is not None)
+    return FunctionPrior(score, for_classes=is_for_classes(likelihood))

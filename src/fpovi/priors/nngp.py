@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fpovi.priors.gaussian_process import Covariance, gaussian_process
-from fpovi.types import Architecture, FunctionPrior, Network
+from fpovi.types import Architecture, FunctionPrior, Likelihood, Network
 
 HERMITE_TERMS, HERMITE_NODES = 48, 128
 
 
-def nngp(network: Network, jitter: float = 1e-4, centred: bool = False) -> FunctionPrior:
-    r"""The Gaussian process that the prior of ``network`` tends to as its hidden layers grow.
+def nngp(network: Network, likelihood: Likelihood | None = None, jitter: float = 1e-3) -> FunctionPrior:
+    r"""Return the Gaussian process that the prior of ``network`` tends to as its hidden layers grow.
 
     .. math::
         C_0 = b_0 + \tfrac{w_0}{d} \langle s\odot x, s\odot x'\rangle, \qquad
@@ -27,17 +27,17 @@ def nngp(network: Network, jitter: float = 1e-4, centred: bool = False) -> Funct
 
     Args:
         network: one that describes its architecture, such as ``mlp``.
-        jitter, centred: as in :func:`~fpovi.priors.gaussian_process`.
+        likelihood, jitter: as in :func:`~fpovi.priors.gaussian_process`.
     """
     if network.architecture is None:
         raise ValueError(
             "prior=nngp needs a network with a known architecture, such as mlp; use moment_matched or ssge"
         )
-    return gaussian_process(nngp_covariance(network.architecture), jitter, centred)
+    return gaussian_process(nngp_covariance(network.architecture), likelihood, jitter)
 
 
 def nngp_covariance(architecture: Architecture) -> Covariance:
-    """The covariance function of :func:`nngp`, as ``covariance(a, b)``."""
+    """Return the covariance function of :func:`nngp`, as ``covariance(a, b)``."""
     sizes, phi, scales = architecture
     expectation = EXPECTATIONS.get(phi, partial(hermite_expectation, phi))
 
@@ -97,7 +97,7 @@ def hermite_expectation(phi: Callable[[Array], Array], uu: Array, uv: Array, vv:
 
 
 def _hermite(phi: Callable[[Array], Array], variance: Array) -> list[Array]:
-    """c_0, c_1, … at σ = √variance, by Gauss–Hermite quadrature."""
+    """Return c_0, c_1, … at σ = √variance, by Gauss–Hermite quadrature."""
     nodes, mass = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
     basis = [np.ones_like(nodes), nodes]  # He_k/√k!, by its recurrence
     for k in range(1, HERMITE_TERMS - 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prior where it is known exactly: on weights, beneath particles that are compared as functions."""
+"""The prior on weights, added to the step of particles that are compared as functions."""
 
 import jax
 import jax.numpy as jnp

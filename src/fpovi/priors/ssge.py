@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prior's score estimated from draws alone, without a Gaussian in between."""
-
-from collections.abc import Callable
+"""The prior's score, estimated from draws without a Gaussian in between."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -9,17 +7,17 @@ from jaxtyping import Array, Float
 from fpovi._fast.median import median
 from fpovi._float64 import in_float64
 from fpovi.priors.draws import check_draws, prior_draws
-from fpovi.priors.outputs import Outputs, pick, put_back
-from fpovi.types import FunctionPrior, Key, Network
+from fpovi.priors.outputs import Outputs, is_for_classes, pick, put_back
+from fpovi.types import FunctionPrior, Key, Likelihood, Network
 
 
 def ssge(
     network: Network,
+    likelihood: Likelihood | None = None,
     draws: int = 200,
     kept: float = 0.99,
-    canonical: Callable[[Array], Array] | None = None,
 ) -> FunctionPrior:
-    r"""The spectral Stein gradient estimator on draws from the network's prior.
+    r"""Estimate the prior's score by the spectral Stein gradient estimator on draws from it.
 
     .. math::
         \hat s(f) = \sum_{j \le J} \hat\beta_j\, \hat\psi_j(f), \quad
@@ -30,9 +28,9 @@ def ssge(
 
     Args:
         network: where the draws come from.
+        likelihood: whose f the prior is over; for classes that is log-softmax of the outputs.
         draws: M, drawn afresh for every key.
         kept: J is the number of leading eigenvalues that make up this share of their sum.
-        canonical: for classes, the likelihood's map from outputs to f.
 
     Reference: Shi, Sun & Zhu (2018). The kernel is Gaussian, its lengthscale the median distance between draws.
     """
@@ -43,17 +41,17 @@ def ssge(
     def score(
         key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
     ) -> Float[Array, "n B k"]:
-        picked, samples = pick(f, outputs), pick(prior_draws(key, network, x, draws, canonical), outputs)
+        picked, samples = pick(f, outputs), pick(prior_draws(key, network, x, draws, likelihood), outputs)
         share = jnp.asarray(kept, f.dtype)
         estimate = stein_score(picked.reshape(f.shape[0], -1), samples.reshape(draws, -1), share)
         return put_back(estimate.reshape(picked.shape), outputs, f.shape[-1])
 
-    return FunctionPrior(score, classes=canonical is not None)
+    return FunctionPrior(score, for_classes=is_for_classes(likelihood))
 
 
 @in_float64
 def stein_score(f: Float[Array, "n d"], samples: Float[Array, "M d"], kept: Float[Array, ""]) -> Float[Array, "n d"]:
-    """The estimator of :func:`ssge` at f, given the draws."""
+    """Return the estimate of :func:`ssge` at f, given the draws."""
     size = samples.shape[0]
     squared = _squared(samples, samples)
     lengthscale2 = jnp.maximum(median(squared), 1e-12)

@@ -9,17 +9,17 @@ from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.priors.outputs import Outputs, degrees_of_freedom, pick, precision_across, put_back
-from fpovi.types import FunctionPrior, Key, Network, PyTree
+from fpovi.priors.outputs import Outputs, degrees_of_freedom, is_for_classes, pick, precision_across, put_back
+from fpovi.types import FunctionPrior, Key, Likelihood, Network, PyTree
 
 SETTLE, AVERAGE = 300, 300  # moves before and during the average, where auxiliaries are not carried from step to step
 Carry = tuple[PyTree, PyTree]  # auxiliaries, and the speed of each
 
 
 def width_aware(
-    network: Network, jitter: float = 1e-3, step_size: float = 0.01, centred: bool = False
+    network: Network, likelihood: Likelihood | None = None, jitter: float = 1e-3, step_size: float = 0.01
 ) -> FunctionPrior:
-    r"""What a multilayer perceptron of finite width believes, by letting hidden layers explain each function.
+    r"""Return the prior of a perceptron of finite width: its score comes from hidden layers that explain each function.
 
     Given hidden layers with last activations Φ ``(B, h)``, the outputs are linear in the last layer's Gaussian weights,
     so :math:`f \mid \Phi \sim \mathcal N(0, \Sigma_\Phi)` with :math:`\Sigma_\Phi = \tfrac wh \Phi\Phi^T + b +
@@ -35,12 +35,13 @@ def width_aware(
 
     Args:
         network: an ``mlp`` with at least one hidden layer.
+        likelihood: as in :func:`~fpovi.priors.gaussian_process`.
         jitter: ε. Together with the number of points, which should not exceed the width by much, it bounds the
             stiffness of the score.
         step_size: of the Langevin dynamics.
-        centred: for classes, as in :func:`~fpovi.priors.gaussian_process`.
     """
     _check(network, jitter, step_size)
+    centred = is_for_classes(likelihood)
     k = network.architecture.sizes[-1]  # type: ignore[union-attr]
 
     def init(key: Key, particles: PyTree) -> Carry:
@@ -67,7 +68,7 @@ def width_aware(
         start = (jnp.zeros_like(f), init(key_start, fresh))
         return jax.lax.fori_loop(0, SETTLE + AVERAGE, one, start)[0] / AVERAGE
 
-    return FunctionPrior(score, init=init, advance=advance, classes=centred)
+    return FunctionPrior(score, init=init, advance=advance, for_classes=centred)
 
 
 def _check(network: Network, jitter: float, step_size: float) -> None:
@@ -79,14 +80,14 @@ def _check(network: Network, jitter: float, step_size: float) -> None:
 
 
 def _deviation(network: Network, theta: PyTree) -> PyTree:
-    """The standard deviations of a Gaussian prior, whose gradient at 1 is −1/σ²."""
+    """Return the standard deviations of a Gaussian prior, whose gradient at 1 is −1/σ²."""
     return jax.tree.map(lambda g: (-1 / g) ** 0.5, jax.grad(network.log_prior)(jax.tree.map(jnp.ones_like, theta)))
 
 
 def _pull(
     network: Network, jitter: float, centred: bool, auxiliary: PyTree, f: Float[Array, "B c"], x: Array
 ) -> tuple[PyTree, Float[Array, "B c"]]:
-    """∂/∂ of log N(f; 0, Σ_Φ) + log p(Φ), in the auxiliaries and in f, for one particle."""
+    """Return the derivatives of log N(f; 0, Σ_Φ) + log p(Φ) in the auxiliaries and in f, for one particle."""
     assert network.architecture is not None
     assert network.activations is not None
     activations = network.activations
@@ -106,7 +107,7 @@ def _pull(
 
 
 def _langevin(key: Key, step_size: float, carry: Carry, force: PyTree) -> Carry:
-    """One underdamped move of unit friction; a force is bounded, for it is enormous where Φ cannot explain f at all."""
+    """Take an underdamped step of unit friction; forces are clipped, as they are enormous where Φ cannot explain f."""
     auxiliary, speed = carry
     keep = jnp.exp(-step_size)
     leaves, treedef = jax.tree.flatten(speed)
@@ -122,7 +123,7 @@ def _langevin(key: Key, step_size: float, carry: Carry, force: PyTree) -> Carry:
 
 @in_float64
 def _inverse(phi: Float[Array, "B h"], w: Array, b: Array, jitter: Array) -> Float[Array, "B B"]:
-    """Σ_Φ⁻¹, with ΦΦᵀ in double precision too.
+    """Return Σ_Φ⁻¹, with ΦΦᵀ in double precision too.
 
     With fewer units than points it is singular, and rounding to single precision drowns the jitter where features are
     large.

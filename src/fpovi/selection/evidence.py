@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scales of a network's prior chosen by the data: the marginal likelihood of its infinite-width limit."""
+"""The scales of a network's prior, chosen by the marginal likelihood of its infinite-width limit."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -44,7 +44,7 @@ def evidence(
     max_rows: int = 1000,
     watch: Callable[[int, int, float], None] | None = None,
 ) -> Scales:
-    r"""Scales under which the data are most probable: per-feature input scales, layer variances and noise.
+    r"""Return the scales under which the data are most probable: input scales, layer variances and noise.
 
     They maximise the log marginal likelihood of :func:`~fpovi.priors.nngp`, summed over targets, on a random
     subsample of the rows, plus weak log-normal hyperpriors:
@@ -117,7 +117,7 @@ def log_evidence(
     y: Float[Array, "N m"],
     weight: Float[Array, "N _"] | None = None,
 ) -> Scalar:
-    r""":math:`\sum_j \log \mathcal N(y_j; 0, C + \mathrm{diag}(\sigma^2/w_j))`, C that of :func:`~fpovi.priors.nngp`.
+    r"""Return :math:`\sum_j \log \mathcal N(y_j; 0, C + \mathrm{diag}(\sigma^2/w_j))`, C of :func:`~fpovi.priors.nngp`.
 
     Rows of weight 0 do not count. Meant for double precision; it differentiates, repeated rows included.
     """
@@ -126,7 +126,7 @@ def log_evidence(
     noise = jnp.asarray(architecture.scales.noise, x.dtype)
 
     def of_group(y: Float[Array, "N g"], weight: Float[Array, " N"]) -> Scalar:
-        """Targets that have their weights, and so their factor, in common."""
+        """Return the log evidence of targets that have their weights, and so their factor, in common."""
         here = (weight > 0).astype(x.dtype)
         safe = jnp.where(weight > 0, weight, 1)
         variance = jnp.where(weight > 0, noise**2 / safe, 1)
@@ -142,7 +142,7 @@ def log_evidence(
 def _checked(
     x: Numbers, y: Numbers, weight: Numbers | None, sizes: tuple[int, ...], max_rows: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Everything in double precision and two dimensions."""
+    """Return everything in double precision and two dimensions."""
     rows, targets = _numbers("x", x), _numbers("y", y)
     targets = targets[:, None] if targets.ndim == 1 else targets
     if rows.ndim != 2 or 0 in rows.shape:
@@ -170,17 +170,17 @@ def _numbers(name: str, values: Numbers) -> NDArray[Any]:
 
 
 def _start(features: NDArray[Any], layers: int, noise: float = 0.0, common: float = 0.0) -> NDArray[Any]:
-    """Where a climb begins: log-scales in units of their hyperpriors' standard deviations, in one row."""
+    """Return where a climb begins: log-scales in units of their hyperpriors' standard deviations, in one row."""
     return np.concatenate([[common], features, np.zeros(2 * layers), [noise]])
 
 
 def _feature_spread(rows: Any, features: int) -> Array:
-    """τ of the features' own log-scales."""
+    """Return τ of the features' own log-scales."""
     return FEATURE_SPREAD * jnp.sqrt(jnp.minimum(1.0, rows / (ROWS_PER_FEATURE * features)))
 
 
 def _scales(point: Float[Array, " p"], layers: int, feature_spread: Array) -> Scales:
-    """The scales that a point stands for, in units of the data."""
+    """Return the scales that a point stands for, in units of the data."""
     grow = lambda log: jnp.exp(LIMIT * jnp.tanh(log / LIMIT))  # noqa: E731
     weight, bias = grow(LAYER_SPREAD * point[-2 * layers - 1 : -1].reshape(2, layers)) ** 2
     scales = Scales(
@@ -203,7 +203,7 @@ def _loss(
     weight: Array,
     own: Array | float,
 ) -> Scalar:
-    """Minus log evidence and log hyperprior; with ``own`` 0, one scale for all features."""
+    """Return minus log evidence and log hyperprior; with ``own`` 0, one scale for all features."""
     spread = own * _feature_spread(jnp.sum(jnp.any(weight > 0, axis=1)), x.shape[1])
     sizes = (x.shape[1],) + (1,) * layers  # the covariance does not depend on widths
     architecture = Architecture(sizes, activation, _scales(point, layers, spread))
@@ -215,14 +215,14 @@ _memory = optax.scale_by_lbfgs()
 
 @jax.jit
 def _uphill(grad: Array, state: Any, point: Array) -> tuple[Array, Any]:
-    """The direction of L-BFGS; that of the gradient where its memory has negative curvature."""
+    """Return the direction of L-BFGS; that of the gradient where its memory has negative curvature."""
     kept, fresh = (_memory.update(grad, s, point) for s in (state, _memory.init(point)))
     sound = grad @ kept[0] > 0
     return jax.tree.map(lambda a, b: jnp.where(sound, a, b), kept, fresh)
 
 
 def _climb(objective: Callable[..., tuple[Array, Array]], point: Any, *data: Any) -> tuple[NDArray[Any], float]:
-    """L-BFGS from ``point``, and the loss reached. A loop in Python: only ``objective`` is compiled for each shape."""
+    """Run L-BFGS from ``point``; return the end and its loss. Only ``objective`` is compiled for each shape."""
     evaluate = lambda point: tuple(np.asarray(a) for a in objective(point, *data))  # noqa: E731
     state = _memory.init(jnp.asarray(point))
     value, grad = evaluate(point)
@@ -244,7 +244,7 @@ def _climb(objective: Callable[..., tuple[Array, Array]], point: Any, *data: Any
 
 
 def _padded(max_rows: int, *arrays: NDArray[Any]) -> list[NDArray[Any]]:
-    """With rows of weight 0 up to one of a few lengths, four to every doubling, so that few programs are compiled."""
+    """Add rows of weight 0 up to one of a few lengths, four to every doubling, so that few programs are compiled."""
     rows = len(arrays[0])
     quarter = 2 ** max((rows - 1).bit_length() - 3, 4)
     length = min(max(-(-rows // quarter) * quarter, MIN_ROWS), max_rows)
@@ -252,13 +252,13 @@ def _padded(max_rows: int, *arrays: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def _units(x: NDArray[Any]) -> NDArray[Any]:
-    """The root mean square of every column; of one that does not vary, at least 1: it may be rounding errors."""
+    """Return the root mean square of every column; of one that does not vary, at least 1: it may be rounding errors."""
     size = _root_mean_square(x, axis=0)
     varies = np.ptp(x, axis=0) > VARIES * np.abs(x).max(axis=0)
     return np.where(varies, size, np.maximum(size, 1.0))
 
 
 def _root_mean_square(a: NDArray[Any], axis: int | None = None) -> NDArray[Any]:
-    """1 where everything is 0."""
+    """Return the root mean square, 1 where everything is 0."""
     size = np.sqrt(np.mean(a**2, axis=axis))
     return np.where(size > 0, size, 1.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much noise the data have, as a prior with given scales sees them."""
+"""The noise of most evidence under a prior with given scales."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ def evident_noise(
     weight: Float[np.ndarray, " N"],
     max_rows: int = 500,
 ) -> float:
-    r"""The σ of most evidence under :func:`~fpovi.priors.nngp` with the scales as they are, to about an eighth.
+    r"""Return the σ of most evidence under :func:`~fpovi.priors.nngp` with the scales as they are, to about an eighth.
 
     With weights W and :math:`W^{1/2} C W^{1/2} = U \Lambda U^T`, every candidate costs one pass over the eigenvalues:
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between a table in its own units and the arrays that networks like."""
+"""Turn tables of any columns into arrays for networks, and predictions into tables.
+
+A CSV file becomes numbers in three steps: ``files.read_table`` makes it a data frame, ``learn_encoder`` learns from the
+training rows what to do with each column, and the :class:`Encoder` turns rows into an array.
+"""
 
 from fpovi.tabular.encoder import Encoder, learn_encoder
 from fpovi.tabular.frame import Columns, align
-from fpovi.tabular.merge import merge_rows
 from fpovi.tabular.standardise import Standardiser, learn_target, standardiser
+from fpovi.tabular.weights import merge_rows
 
 __all__ = [
     "Columns",

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any number of rows in the memory of a few: a table is encoded slab by slab, and particles see blocks of one size."""
+"""Encode and predict long tables in bounded memory: encoded chunk by chunk, predicted in blocks of one size."""
 
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from fpovi.predictive import Predictive
 from fpovi.tabular import Encoder
 
-BLOCK = 1024  # rows of one prediction: always as many, so that a row's answer does not depend on its company
-SLAB = 16 * BLOCK  # rows encoded at once: enough that what pandas does per column does not count
+BLOCK = 1024  # rows predicted at once: always as many, so that a prediction does not depend on the other rows
+CHUNK = 16 * BLOCK  # rows encoded at once: enough that what pandas does per column does not count
 
 
-def blocks(x: Float[np.ndarray, "N d"]) -> Iterator[tuple[Float[np.ndarray, "B d"], int]]:
-    """Rows in float32, ``BLOCK`` at a time, and how many of them are no padding.
+def row_blocks(x: Float[np.ndarray, "N d"]) -> Iterator[tuple[Float[np.ndarray, "B d"], int]]:
+    """Yield encoded rows in float32, ``BLOCK`` at a time, the last ones padded with zeros, and how many are no padding.
 
-    >>> [(block.shape, count) for block, count in blocks(np.ones((1500, 2)))]
+    All blocks have one shape and therefore one compiled program: a row's prediction does not depend on the other rows.
+
+    >>> [(block.shape, count) for block, count in row_blocks(np.ones((1500, 2)))]
     [((1024, 2), 1024), ((1024, 2), 476)]
     """
     for first in range(0, len(x), BLOCK):
@@ -26,26 +26,14 @@ def blocks(x: Float[np.ndarray, "N d"]) -> Iterator[tuple[Float[np.ndarray, "B d
         yield np.pad(block, ((0, BLOCK - len(block)), (0, 0))), len(block)
 
 
-def slabs(encoder: Encoder, table: Any, unknown: str) -> Iterator[Float[np.ndarray, "N d"]]:
-    """The rows of a table encoded, ``SLAB`` at a time; what is wrong is said as of the whole table."""
+def encoded_chunks(encoder: Encoder, table: Any, unknown: str) -> Iterator[Float[np.ndarray, "N d"]]:
+    """Yield the encoded rows of a table, ``CHUNK`` at a time. Errors are those of encoding the whole table at once."""
     rows = table.iloc if hasattr(table, "iloc") else table
-    for first in range(0, max(table.shape[0], 1), SLAB):
+    for first in range(0, max(table.shape[0], 1), CHUNK):
         try:
-            slab = encoder(rows[first : first + SLAB], unknown=unknown)
+            chunk = encoder(rows[first : first + CHUNK], unknown=unknown)
         except ValueError:
-            # of several faults it is the first column's that is named, and which column that is, only all rows say
+            # of several faults the one in the first column is named, and it may be in a later chunk
             yield encoder(table, unknown=unknown)[first:]
             return
-        yield slab
-
-
-@jax.jit
-def mean_and_std(predictive: Predictive) -> tuple[Float[Array, "B m"], Float[Array, "B m"]]:
-    """Of numbers, in one program."""
-    return predictive.mean, predictive.std
-
-
-@jax.jit
-def probabilities(predictive: Predictive) -> Float[Array, "B k"]:
-    """Of classes."""
-    return predictive.probs
+        yield chunk

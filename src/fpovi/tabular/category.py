@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of categories: one-hot, in units that make each of them count like one measured column."""
+"""Encode columns of categories as one-hot columns that together count like one column of numbers."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -9,18 +9,22 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from fpovi.persistence import plain
-from fpovi.tabular.frame import levels
+from fpovi.tabular.values import read_levels
 
 
 @dataclass(frozen=True)
 class Category:
-    r"""One-hot, centred, of total variance 1; missing values at 0.
+    r"""A column of categories, encoded one-hot, centred and of total variance 1, missing values as 0.
 
     .. math:: (1[x = l] - p_l)/s, \qquad s^2 = \sum_l p_l (1 - p_l)
 
-    with :math:`p_l` the ``share`` of level l. Two levels take one column, of variance 1 by itself, and a single one
-    none. With ``other``, levels that are not listed count as one more, the last. ``missing`` tells whether a 0/1
-    column for missing values follows.
+    Two levels take one column, of variance 1 by itself, and a single one none.
+
+    Attributes:
+        levels: the levels that have a column, sorted.
+        other: whether all other levels are put together as one more, the last.
+        share: of each level the share p of the training weight, that of ``other`` last.
+        missing: whether a 0/1 column for missing values follows.
     """
 
     levels: tuple[str, ...]
@@ -31,8 +35,8 @@ class Category:
 
     @classmethod
     def learn(cls, column: pd.Series, weight: Float[np.ndarray, " N"], label: str, max_categories: int) -> "Category":
-        """From the rows of a column, all of positive weight."""
-        codes, written = levels(column, label)
+        """Learn from the rows of a column, all of positive weight."""
+        codes, written = read_levels(column, label)
         known = codes >= 0
         total = dict.fromkeys(written, 0.0)
         for level, mass in zip(written, np.bincount(codes[known], weight[known], len(written)).tolist(), strict=True):
@@ -44,20 +48,20 @@ class Category:
         return cls(tuple(kept), bool(rare), share, not bool(known.all()))
 
     def features(self, name: str) -> list[str]:
-        """The names of the encoded columns."""
+        """Return the names of the encoded columns."""
         groups = [f"{name}={level}" for level in self.levels] + [f"{name} is another"] * self.other
         return groups[self._hot] + [f"{name} is missing"] * self.missing
 
     def numbers(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, " N"]:
-        """Which level each row has: its place in ``levels``, one past the last for another, −1 where missing."""
+        """Return the place in ``levels`` that each row has, one past the last for another level, −1 where missing."""
         return self._groups(column, label, unknown).astype(np.float64)
 
     def encode(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, "N _"]:
-        """The encoded columns."""
+        """Return the encoded columns."""
         return self.codebook()[self._groups(column, label, unknown)]
 
     def _groups(self, column: pd.Series, label: str, unknown: str) -> Int[np.ndarray, " N"]:
-        codes, written = levels(column, label)
+        codes, written = read_levels(column, label)
         place = {level: i for i, level in enumerate(self.levels)}
         unlisted = len(self.levels) if self.other else -1
         group_of = np.asarray([place.get(level, unlisted) for level in written] + [-1])  # the last is code −1's
@@ -70,7 +74,7 @@ class Category:
         return group
 
     def codebook(self) -> Float[np.ndarray, "groups _"]:
-        """The encoded columns for each level, and in the last row for a missing value."""
+        """Return one row of encoded columns per level, and one for a missing value at the end."""
         p = np.asarray(self.share)[self._hot]
         one_hot = (np.eye(len(self.share))[:, self._hot] - p) / np.sqrt(np.sum(p * (1 - p)) or 1.0)
         book = np.append(one_hot, np.zeros((1, len(p))), axis=0)
@@ -79,7 +83,7 @@ class Category:
 
     @property
     def _hot(self) -> slice:
-        """Which of the levels have a column."""
+        """The levels that have a column of their own."""
         return slice(None) if len(self.share) > 2 else slice(1, None)
 
     def _refuse(self, level: str, where: str) -> None:
@@ -90,12 +94,12 @@ class Category:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Return plain JSON types."""
         return {"kind": self.kind, **asdict(self), "levels": list(self.levels), "share": list(self.share)}
 
     @classmethod
     def from_json(cls, fields: Any) -> "Category":
-        """Checked: a ``ValueError`` for what :meth:`to_json` cannot have written."""
+        """Restore a column, or raise a ``ValueError`` for what :meth:`to_json` cannot have written."""
         fields = plain.record(fields, "column", {"kind", "levels", "other", "share", "missing"})
         names, share = plain.distinct_texts(fields["levels"], "levels"), plain.numbers(fields["share"], "share")
         other = plain.flag(fields["other"], "other")

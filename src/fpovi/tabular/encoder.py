@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a table of any columns to an array of numbers of about unit size, as learned from training rows."""
+"""Learn from training rows how to encode a table of any columns as an array of numbers of about unit size."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,45 +11,46 @@ from jaxtyping import Float
 
 from fpovi.persistence import plain
 from fpovi.tabular.category import Category
-from fpovi.tabular.frame import MEASURED, Columns, align, as_frame, kind_of, names_of
+from fpovi.tabular.frame import Columns, align, as_frame, names_of
 from fpovi.tabular.measured import Measured
-from fpovi.tabular.moments import check_weight
+from fpovi.tabular.values import MEASURED, kind_of
+from fpovi.tabular.weights import check_weight
 from fpovi.types import Numbers, lookup
 
-POLICIES = {"error": "error", "missing": "missing"}
+UNKNOWN = {"error": "error", "missing": "missing"}  # what to do with a category that was not seen in training
 FARTHEST = 1e6  # values beyond as many standard deviations are taken to be there, so that float32 holds their powers
 
 
 @dataclass(frozen=True)
 class Empty:
-    """A column without a single value in training: it is left out, whatever it holds later."""
+    """A column without a single value in training, which is left out whatever it holds later."""
 
     kind: ClassVar[str] = "empty"
 
     def features(self, name: str) -> list[str]:
-        """None."""
+        """Return no names."""
         return []
 
     def numbers(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, " N"]:
-        """All missing."""
+        """Return NaN for every row."""
         return np.full(len(column), np.nan)
 
     def encode(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, "N 0"]:
-        """No columns."""
+        """Return an array without columns, ``(N, 0)``."""
         return np.zeros((len(column), 0))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Return plain JSON types."""
         return {"kind": self.kind}
 
     @classmethod
     def from_json(cls, fields: Any) -> "Empty":
-        """Checked: a ``ValueError`` for what :meth:`to_json` cannot have written."""
+        """Restore a column, or raise a ``ValueError`` for what :meth:`to_json` cannot have written."""
         plain.record(fields, "column", {"kind"})
         return cls()
 
 
-READ_BACK: dict[str, Callable[[Any], Measured | Category | Empty]] = {
+COLUMN_READERS: dict[str, Callable[[Any], Measured | Category | Empty]] = {
     **dict.fromkeys(MEASURED, Measured.from_json),
     "category": Category.from_json,
     "empty": Empty.from_json,
@@ -58,10 +59,10 @@ READ_BACK: dict[str, Callable[[Any], Measured | Category | Empty]] = {
 
 @dataclass(frozen=True)
 class Encoder:
-    """What was learned of a table's columns; ``encoder(X)`` is the array for the network.
+    """Turns rows of a table into an array for the network: ``encoder(X)``. Made by :func:`learn_encoder`.
 
     Attributes:
-        names: of the table's columns, or None where they go by position.
+        names: what the table's columns are called, or None where they go by position.
         learned: what was learned of each column.
     """
 
@@ -70,12 +71,12 @@ class Encoder:
 
     @property
     def columns(self) -> Columns:
-        """Names and kinds of the table's columns, in order."""
+        """The names and kinds of the table's columns, in order."""
         return Columns(self.names, tuple(column.kind for column in self.learned))
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of the encoded columns, in order; one that is always 0 if no column of the table varied."""
+        """The names of the encoded columns, in order; a single column of zeros if no column of the table varied."""
         names = self.names or [f"x{i}" for i in range(len(self.learned))]
         found = [feature for name, column in zip(names, self.learned, strict=True) for feature in column.features(name)]
         return tuple(found) or ("nothing varies",)
@@ -87,8 +88,14 @@ class Encoder:
             X: a data frame (columns found by name if names were learned, others ignored) or rows and columns.
             unknown: what to do with a category that was not seen in training: "error" raises a ``ValueError``,
                 "missing" takes it for a missing value. Where rare levels were put together, it is one of those.
+
+        Returns:
+            One row per row of X and one column per name in :attr:`features`, free of NaN.
+
+        Raises:
+            ValueError: for absent columns, and for values that cannot be encoded, with column and row.
         """
-        unknown = lookup(POLICIES, unknown, "unknown")
+        unknown = lookup(UNKNOWN, unknown, "unknown")
         columns = self.columns
         frame = align(X, columns)
         encoded = np.zeros((len(frame), len(self.features)))
@@ -100,29 +107,40 @@ class Encoder:
         return np.clip(encoded, -FARTHEST, FARTHEST, out=encoded)
 
     def numbers(self, X: Any, unknown: str = "error") -> Float[np.ndarray, "N _"]:
-        """One number per cell of a table with the same columns, in the learned order and still in their own units.
+        """Return one number per cell of a table with the same columns, in the learned order and in their own units.
 
         Times are in seconds since 1970, durations in seconds, a category is the place of its level; NaN is missing, and
         so is −1 for a category.
+
+        Args:
+            X: a data frame, or rows and columns.
+            unknown: "error" or "missing", what to do with a category that was not seen in training.
 
         >>> learn_encoder([["red", 1.0], ["blue", 3.0]]).numbers([["blue", 5.0], [None, 6.0]])
         array([[ 0.,  5.],
                [-1.,  6.]])
         """
-        unknown = lookup(POLICIES, unknown, "unknown")
+        unknown = lookup(UNKNOWN, unknown, "unknown")
         columns = self.columns
         frame = align(X, columns)
         cells = [c.numbers(frame.iloc[:, i], columns.label(i), unknown) for i, c in enumerate(self.learned)]
         return np.stack(cells, axis=1)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; every digit survives."""
+        """Return plain JSON types in which every digit survives."""
         names = None if self.names is None else list(self.names)
         return {"names": names, "columns": [column.to_json() for column in self.learned]}
 
     @classmethod
     def from_json(cls, fields: Any) -> "Encoder":
-        """The encoder that :meth:`to_json` described; a ``ValueError`` for anything else."""
+        """Restore an encoder.
+
+        Args:
+            fields: what :meth:`to_json` returned.
+
+        Raises:
+            ValueError: for anything that :meth:`to_json` cannot have written.
+        """
         fields = plain.record(fields, "encoder", {"names", "columns"})
         names = None if fields["names"] is None else plain.distinct_texts(fields["names"], "names")
         columns = plain.items(fields["columns"], "columns")
@@ -133,7 +151,7 @@ class Encoder:
 
 def _column(fields: Any) -> Measured | Category | Empty:
     kind = fields.get("kind") if isinstance(fields, dict) else None
-    return lookup(READ_BACK, plain.text(kind, "kind of a column"), "kind")(fields)
+    return lookup(COLUMN_READERS, plain.text(kind, "kind of a column"), "kind")(fields)
 
 
 def learn_encoder(X: Any, weight: Numbers | None = None, *, max_categories: int = 50) -> Encoder:
@@ -149,6 +167,9 @@ def learn_encoder(X: Any, weight: Numbers | None = None, *, max_categories: int 
         X: a data frame, or rows and columns ``(N, d)`` of numbers, strings or dates.
         weight: one number per row, ones by default.
         max_categories: how many levels of a column are kept, the most common ones; others are put together.
+
+    Raises:
+        ValueError: for what is no table, and for values that are no numbers, strings, dates or durations.
 
     >>> encoder = learn_encoder([["red", 1.0], ["blue", 3.0]])
     >>> encoder.features

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of numbers, times and durations: brought to mean 0 and variance 1, heavy tails drawn in."""
+"""Encode columns of numbers, times and durations with mean 0 and variance 1, extreme tails drawn in."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -9,8 +9,8 @@ import pandas as pd
 from jaxtyping import Float
 
 from fpovi.persistence import plain
-from fpovi.tabular.frame import measured
-from fpovi.tabular.moments import moments, quantile, tally
+from fpovi.tabular.values import read_numbers
+from fpovi.tabular.weights import moments, quantile, tally
 
 EXTREME_KURTOSIS = 20.0  # a Gaussian has 3, an exponential 9, a log-normal with σ = 1 has 114
 WORTHWHILE = 0.9  # a squash must lower the kurtosis to this share; two-valued columns look the same under any
@@ -30,10 +30,15 @@ class Squash(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """(x − shift)/scale after an optional squash, missing values at 0.
+    """A column of numbers, times or durations, encoded as (x − shift)/scale, missing values as 0.
 
-    ``scale`` is None for a column that was constant: it says nothing, and a later value that differs, in whatever
-    units, would say anything. ``missing`` tells whether a 0/1 column for missing values follows.
+    Attributes:
+        kind: "number", "time" or "duration".
+        squash: a map for extreme tails that comes first, or None.
+        shift: the mean of the training rows.
+        scale: their standard deviation, or None for a column that was constant. Such a column is left out, as there are
+            no units for a later value that differs.
+        missing: whether a 0/1 column for missing values follows.
     """
 
     kind: str
@@ -44,8 +49,8 @@ class Measured:
 
     @classmethod
     def learn(cls, column: pd.Series, kind: str, weight: Values, label: str) -> "Measured":
-        """From the rows of a column, all of positive weight."""
-        values = measured(column, kind, label)
+        """Learn from the rows of a column, all of positive weight."""
+        values = read_numbers(column, kind, label)
         known = ~np.isnan(values)
         x, weight = tally(values[known], weight[known])
         squash = _choose_squash(x, weight)
@@ -53,15 +58,15 @@ class Measured:
         return cls(kind, squash, seen.mean, seen.std if seen.varies else None, not bool(known.all()))
 
     def features(self, name: str) -> list[str]:
-        """The names of the encoded columns."""
+        """Return the names of the encoded columns."""
         return [name] * (self.scale is not None) + [f"{name} is missing"] * self.missing
 
     def numbers(self, column: pd.Series, label: str, unknown: str) -> Values:
-        """The values, times and durations in seconds, NaN where missing."""
-        return measured(column, self.kind, label)
+        """Return the values, times and durations in seconds, NaN where missing."""
+        return read_numbers(column, self.kind, label)
 
     def encode(self, column: pd.Series, label: str, unknown: str) -> Float[np.ndarray, "N _"]:
-        """The encoded columns."""
+        """Return the encoded columns."""
         values = self.numbers(column, label, unknown)
         absent = np.isnan(values)
         encoded = []
@@ -73,12 +78,12 @@ class Measured:
         return np.stack(encoded, axis=1) if encoded else np.zeros((len(values), 0))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Return plain JSON types."""
         return {**asdict(self), "squash": None if self.squash is None else list(self.squash)}
 
     @classmethod
     def from_json(cls, fields: Any) -> "Measured":
-        """Checked: a ``ValueError`` for what :meth:`to_json` cannot have written."""
+        """Restore a column, or raise a ``ValueError`` for what :meth:`to_json` cannot have written."""
         fields = plain.record(fields, "column", {"kind", "squash", "shift", "scale", "missing"})
         squash = None if fields["squash"] is None else plain.numbers(fields["squash"], "squash")
         scale = None if fields["scale"] is None else plain.number(fields["scale"], "scale")
@@ -96,19 +101,19 @@ class Measured:
 
 
 def _ratio(x: Values, shift: float, scale: float) -> Values:
-    """(x − shift)/scale, by halves because the difference of two numbers of float64 may not be one."""
+    """Return (x − shift)/scale, by halves because the difference of two numbers of float64 may not be one."""
     with np.errstate(over="ignore"):
         return (x * 0.5 - shift * 0.5) / scale * 2.0
 
 
 def _choose_squash(x: Values, weight: Values) -> Squash | None:
-    """The squash under which the column is least heavy-tailed; none for a column that is not extreme as it is.
+    """Choose the squash that leaves the lightest tails, or None for a column whose tails are not extreme.
 
-    Centred at the median in units of the typical distance from it, or, for positive numbers, at 0 in units of a small
-    quantile: the logarithm, for columns that span decades.
+    Candidates are centred at the median, in units of the median distance from it, or for positive numbers at 0, in
+    units of a small quantile: that is a logarithm for columns that span decades.
     """
-    plainly = moments(x, weight)
-    if not plainly.varies or plainly.kurtosis <= EXTREME_KURTOSIS:
+    before = moments(x, weight)
+    if not before.varies or before.kurtosis <= EXTREME_KURTOSIS:
         return None
     centre = quantile(x, weight, 0.5)
     half_distance = np.abs(x * 0.5 - centre * 0.5)
@@ -116,9 +121,9 @@ def _choose_squash(x: Values, weight: Values) -> Squash | None:
     candidates = [Squash(centre, 2.0 * quantile(half_distance[away], weight[away], 0.5))]
     if x.min() > 0:
         candidates.append(Squash(0.0, quantile(x, weight, 0.05)))
-    best, kurtosis = None, plainly.kurtosis
+    best, kurtosis = None, before.kurtosis
     for squash in candidates:
-        squashed = moments(squash(x), weight) if np.isfinite(squash.scale) else plainly
+        squashed = moments(squash(x), weight) if np.isfinite(squash.scale) else before
         if squashed.varies and squashed.kurtosis < WORTHWHILE * kurtosis:
             best, kurtosis = squash, squashed.kurtosis
     return best

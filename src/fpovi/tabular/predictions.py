@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions as columns of a table."""
+"""Turn predictions into columns of a table."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,11 +22,18 @@ NUMBERS = ("mean", "std", "epistemic_std", "lower", "upper")
 def prediction_columns(
     predictive: Predictive, targets: Sequence[str], level: float = 0.95, classes: NDArray[Any] | None = None
 ) -> pd.DataFrame:
-    """What is predicted of every row, in columns called after the ``targets``.
+    """Return the predictions of all rows as a table with columns called after the targets.
 
-    Numbers: ``T_mean``, ``T_std``, ``T_epistemic_std`` and ``T_lower``, ``T_upper``, the central interval of ``level``.
-    Classes: ``T_predicted``, the most probable one, ``p_C`` for every class C, ``entropy`` and ``mutual_information``,
-    in nats.
+    Args:
+        predictive: the predictive distribution of N rows.
+        targets: what each target T is called.
+        level: the probability inside the central interval.
+        classes: the names of the classes, for classification.
+
+    Returns:
+        For numbers ``T_mean``, ``T_std``, ``T_epistemic_std``, ``T_lower`` and ``T_upper``. For classes
+        ``T_predicted``, the most probable one, ``p_C`` for every class C, ``entropy`` and ``mutual_information`` in
+        nats.
 
     >>> import jax.numpy as jnp
     >>> from fpovi.likelihoods import categorical
@@ -37,19 +44,20 @@ def prediction_columns(
     """
     if not 0 < level < 1:
         raise ValueError(f"level={level} must lie strictly between 0 and 1")
-    found = [_answers(part, level, count) for part, count in _blocks(predictive)]
+    found = [_block_columns(part, level, count) for part, count in _blocks(predictive)]
     answers = {name: np.concatenate([block[name] for block in found]) for name in found[0]}
     if classes is not None:
-        return pd.DataFrame(_of_classes(answers, targets[0], classes))
+        return pd.DataFrame(_class_columns(answers, targets[0], classes))
     return pd.DataFrame(
         {f"{target}_{name}": values[:, i] for i, target in enumerate(targets) for name, values in answers.items()}
     )
 
 
 def _blocks(predictive: Predictive) -> Iterator[tuple[Predictive, int]]:
-    """Some rows at a time, the last ones repeated to as many, and how many are meant.
+    """Yield ``BLOCK`` rows at a time, the last row repeated to fill the last block, and how many are no padding.
 
-    Programs for tables of another length round differently: in one size, no row's answer depends on its company.
+    Programs for tables of another length round differently. In blocks of one size, a row's prediction does not depend
+    on the other rows.
     """
     f = np.asarray(predictive.f)
     for first in range(0, f.shape[1], BLOCK):
@@ -59,20 +67,20 @@ def _blocks(predictive: Predictive) -> Iterator[tuple[Predictive, int]]:
         yield replace(predictive, f=jnp.asarray(full)), count
 
 
-def _answers(predictive: Predictive, level: float, count: int) -> dict[str, NDArray[Any]]:
-    answers = _ask(predictive)
+def _block_columns(predictive: Predictive, level: float, count: int) -> dict[str, NDArray[Any]]:
+    answers = _compiled(predictive)
     if not predictive.likelihood.classes:
         answers["lower"], answers["upper"] = predictive.interval(level)
     return {name: np.asarray(answers[name])[:count] for name in CLASSES + NUMBERS if name in answers}
 
 
 @jax.jit
-def _ask(predictive: Predictive) -> dict[str, Array]:
+def _compiled(predictive: Predictive) -> dict[str, Array]:
     names = CLASSES if predictive.likelihood.classes else NUMBERS[:3]
     return {name: getattr(predictive, name) for name in names}
 
 
-def _of_classes(answers: dict[str, NDArray[Any]], target: str, classes: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _class_columns(answers: dict[str, NDArray[Any]], target: str, classes: NDArray[Any]) -> dict[str, NDArray[Any]]:
     probs = answers["probs"]
     return {
         f"{target}_predicted": classes[probs.argmax(axis=1)],

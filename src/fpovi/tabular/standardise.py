@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Affine maps between a table's own units and the units networks like."""
+"""Map numbers to mean 0 and variance 1, and back to their own units."""
 
 from typing import Any, NamedTuple
 
@@ -7,12 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpovi.persistence import plain
-from fpovi.tabular.moments import ROUNDING, check_weight, moments, tally
+from fpovi.tabular.weights import ROUNDING, check_weight, moments, tally
 from fpovi.types import Numbers
 
 
 class Standardiser(NamedTuple):
-    """The affine map (a − shift)/scale, per column; columns that do not vary keep scale 1."""
+    """The affine map (a − shift)/scale, per column: ``standardiser(a)``.
+
+    Attributes:
+        shift: the mean of each column.
+        scale: the standard deviation of each column, 1 for one that does not vary.
+    """
 
     shift: NDArray[np.float64]
     scale: NDArray[np.float64]
@@ -21,12 +26,19 @@ class Standardiser(NamedTuple):
         return (np.asarray(a, np.float64) - self.shift) / self.scale
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; every digit survives."""
+        """Return plain JSON types in which every digit survives."""
         return {"shift": np.atleast_1d(self.shift).tolist(), "scale": np.atleast_1d(self.scale).tolist()}
 
     @classmethod
     def from_json(cls, fields: Any) -> "Standardiser":
-        """The standardiser that :meth:`to_json` described; a ``ValueError`` for anything else."""
+        """Restore a standardiser.
+
+        Args:
+            fields: what :meth:`to_json` returned.
+
+        Raises:
+            ValueError: for anything that :meth:`to_json` cannot have written.
+        """
         fields = plain.record(fields, "standardiser", {"shift", "scale"})
         shift, scale = (plain.numbers(fields[name], name) for name in ("shift", "scale"))
         if len(shift) != len(scale) or not scale or min(scale) <= 0:
@@ -35,7 +47,10 @@ class Standardiser(NamedTuple):
 
 
 def standardiser(a: Numbers) -> Standardiser:
-    """The map that gives the columns of ``a`` mean 0 and variance 1.
+    """Learn the map that gives every column mean 0 and variance 1.
+
+    Args:
+        a: numbers ``(N,)`` or ``(N, d)``, at least one row.
 
     >>> standardiser(np.array([[1.0, 5.0], [3.0, 5.0]]))(np.array([[3.0, 6.0]]))
     array([[1., 1.]])
@@ -43,16 +58,25 @@ def standardiser(a: Numbers) -> Standardiser:
     a = np.asarray(a, np.float64)
     if a.ndim < 1 or len(a) == 0:
         raise ValueError(f"a has shape {a.shape}, but at least one row is needed")
-    # by range: the standard deviation of a constant column is the rounding error of its mean, rarely 0
+    # by range, because the standard deviation of a constant column is the rounding error of its mean
     varies = np.ptp(a, axis=0) > ROUNDING * np.abs(a).max(axis=0)
     return Standardiser(np.asarray(a.mean(axis=0)), np.where(varies, a.std(axis=0), 1.0))
 
 
 def learn_target(y: Numbers, weight: Numbers | None = None) -> Standardiser:
-    """The map that gives each of the targets y ``(N,)`` or ``(N, m)`` mean 0 and variance 1, rows weighted.
+    """Learn the map that gives every target mean 0 and variance 1, rows weighted.
 
-    Its ``shift`` and ``scale`` have shape ``(m,)``, so that a standardised prediction ``(…, m)`` is undone by
-    ``shift + scale * prediction``. A target that does not vary keeps scale 1.
+    A standardised prediction ``(…, m)`` is undone by ``shift + scale * prediction``.
+
+    Args:
+        y: targets ``(N,)`` or ``(N, m)``.
+        weight: one number per row, ones by default.
+
+    Returns:
+        A map with ``shift`` and ``scale`` of shape ``(m,)``. A target that does not vary keeps scale 1.
+
+    Raises:
+        ValueError: if a target of positive weight is no finite number.
 
     >>> learn_target([1.0, 3.0, 9.0], weight=[1, 1, 0])
     Standardiser(shift=array([2.]), scale=array([1.]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions lie on two sides of the first principal component, methods see what they may, and pairs are compared."""
+"""Regions lie on two sides of the first principal component, methods see only their inputs, and pairs are compared."""
 
 import json
 
@@ -15,7 +15,7 @@ from fpovi.experiments.adaptation import run as adaptation
 from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Cell, Row
 from fpovi.experiments.registry import EXPERIMENTS
-from fpovi.experiments.uci import learners
+from fpovi.experiments.uci import paper_learners
 from fpovi.plots import save
 
 
@@ -47,7 +47,7 @@ def test_divisions_differ_within_their_regions():
 
 @pytest.mark.usefixtures("loose_dtypes")
 def test_a_cell_scores_both_regions(monkeypatch):
-    """The answers of a method that says the truth at home and is off by 30 abroad."""
+    """The method is right in the source and off by 30 in the target."""
     data = a_set()
     monkeypatch.setattr(adaptation, "load_uci", lambda name: data)
     asked = []
@@ -72,21 +72,21 @@ def test_a_cell_scores_both_regions(monkeypatch):
 
 
 @pytest.mark.usefixtures("loose_dtypes")
-def test_extra_points_lie_where_the_questions_are(monkeypatch):
+def test_extra_points_lie_in_the_target_region(monkeypatch):
     """f-SVGD compares near the target's inputs, in the units of the training rows."""
     data, regions, seen = a_set(), adaptation.divide(a_set().x, 0), []
     monkeypatch.setattr(
-        adaptation, "learn_networks", lambda learn, task, watch: adaptation.gaussian_process(task, watch)
+        adaptation, "train_networks", lambda learn, task, watch: adaptation.gaussian_process(task, watch)
     )
-    monkeypatch.setattr(adaptation, "by_functions", lambda flow, around: seen.append((flow, around)))
-    task = adaptation.task_of(Cell("adaptation", "f-svgd-target", "yacht"), data, regions)
+    monkeypatch.setattr(adaptation, "function_space_learner", lambda flow, centres: seen.append((flow, centres)))
+    task = adaptation.make_task(Cell("adaptation", "f-svgd-target", "yacht"), data, regions)
     adaptation.METHODS["f-svgd-target"](task, data.x[regions.unlabelled], lambda *_: None)
-    [(flow, around)] = seen
+    [(flow, centres)] = seen
     train = data.x[regions.train]
     expected = (data.x[regions.unlabelled] - train.mean(axis=0)) / (train.std(axis=0) * 3**0.5)
     assert flow == "svgd"
-    np.testing.assert_allclose(around.x, expected, rtol=1e-5, atol=1e-6)  # float32
-    assert float(around.bandwidth) == pytest.approx((15 * 3) ** -0.5)
+    np.testing.assert_allclose(centres.x, expected, rtol=1e-5, atol=1e-6)  # float32
+    assert float(centres.bandwidth) == pytest.approx((15 * 3) ** -0.5)
 
 
 @pytest.mark.usefixtures("loose_dtypes")
@@ -100,19 +100,19 @@ def test_the_estimator_compares_at_the_targets_inputs_too(monkeypatch, key):
         return seen[-1]
 
     monkeypatch.setattr(adaptation, "BNNRegressor", remembered)
-    task = adaptation.task_of(Cell("adaptation", "fpovi-target", "yacht"), data, regions)
+    task = adaptation.make_task(Cell("adaptation", "fpovi-target", "yacht"), data, regions)
     answer = adaptation.METHODS["fpovi-target"](task, data.x[regions.unlabelled], lambda *_: None)
     assert answer.f.shape == (4, 22, 1)
     [model] = seen
-    labelled = jnp.asarray(model.encoder_(task.split.x_train), jnp.float32)
+    labelled = jnp.asarray(model.fitted_.encoder(task.split.x_train), jnp.float32)
     points = np.asarray(model.measurement(key, labelled))
     np.testing.assert_array_equal(points[: len(labelled)], labelled)
     assert len(points) == len(labelled) + 40
-    known = model.encoder_(data.x[regions.unlabelled])
+    known = model.fitted_.encoder(data.x[regions.unlabelled])
     nearest = np.abs(points[-20:, None] - known).max(axis=2).min(axis=1)
     np.testing.assert_allclose(nearest, 0, atol=1e-6)  # float32
-    assert adaptation.EXTRA == 20
-    assert learners.EXTRA == 100
+    assert adaptation.EXTRA_POINTS == 20
+    assert paper_learners.EXTRA_POINTS == 100
 
 
 def rows(method, nll, dataset="boston"):

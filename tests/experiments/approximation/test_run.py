@@ -16,7 +16,7 @@ from fpovi.experiments.approximation import run as approximation
 from fpovi.experiments.approximation import view as approximation_view
 from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Row
-from fpovi.experiments.sine.distances import gaussian_kl
+from fpovi.experiments.sine.scores import gaussian_kl
 from fpovi.inference.batches import make_batch
 from fpovi.kernels import median_lengthscale
 from fpovi.plots import save
@@ -55,24 +55,24 @@ def test_draws_of_the_posterior_have_a_kl_near_zero():
     truth = approximation.posterior(approximation.targets(0))
     draws = np.random.default_rng(0).multivariate_normal(*truth, size=1000)
     # nine moments, each known from 1,000 draws: 9/2/1000 on average
-    assert sum(approximation.parts_of_kl(draws, truth)) < 0.015
+    assert sum(approximation.kl_parts(draws, truth)) < 0.015
 
 
 def test_the_parts_of_a_kl_are_those_of_mean_and_covariance():
     rng = np.random.default_rng(0)
     truth, values = approximation.posterior(approximation.targets(0)), 0.2 * rng.normal(size=(50, 3))
-    of_mean, of_covariance = approximation.parts_of_kl(values, truth)
+    of_mean, of_covariance = approximation.kl_parts(values, truth)
     p = multivariate_normal(*truth)
     q = multivariate_normal(values.mean(axis=0), np.cov(values.T))
     # the definition: E_q[log q - log p] by as many draws as leave a standard error of half a per cent
     draws = q.rvs(size=200_000, random_state=1)
     assert of_mean + of_covariance == pytest.approx(np.mean(q.logpdf(draws) - p.logpdf(draws)), rel=0.02)
     centred = values - values.mean(axis=0) + truth[0]
-    assert approximation.parts_of_kl(centred, truth) == pytest.approx((0, of_covariance), abs=1e-8)
+    assert approximation.kl_parts(centred, truth) == pytest.approx((0, of_covariance), abs=1e-8)
 
 
 @pytest.mark.slow
-def test_what_all_batches_ask_for_together_is_the_posterior():
+def test_the_mean_velocity_over_all_batches_vanishes_at_the_posterior():
     """The normal at which exact velocities, averaged over all batches, are 0, found from a wider one.
 
     A batch sees its own marginals, each row with n/size of its weight. Exact steps on batches would be off by no more
@@ -109,7 +109,7 @@ def test_steps_along_a_root_are_those_of_its_coordinates():
     root = jnp.asarray([[2.0, 0.0], [1.0, 0.5]])
     z, centre = jnp.asarray([[[1.0], [1.0]]]), jnp.asarray([[[3.0], [-1.0]]])
     loss = lambda f: jnp.sum((f - centre) ** 2)  # noqa: E731
-    of_z, of_f = optax.adam(0.1), approximation.along(root, optax.adam(0.1))
+    of_z, of_f = optax.adam(0.1), approximation.in_coordinates(root, optax.adam(0.1))
     f, state_of_z, state_of_f = root @ z, of_z.init(z), of_f.init(z)
     for _ in range(5):
         steps, state_of_z = of_z.update(jax.grad(lambda z: loss(root @ z))(z), state_of_z)
@@ -129,7 +129,7 @@ def test_every_step_sees_other_rows_which_stand_for_all_equally_often(x64):
     data = make_batch(approximation.X, approximation.targets(0))
     state = algorithm.init(jax.random.key(0), 2)
     _, info = algorithm.step(jax.random.key(0), state, data)
-    step = approximation.seeing(16, algorithm._replace(step=look)).step
+    step = approximation.on_batches(16, algorithm._replace(step=look)).step
     for number in range(2 * 21):
         step(jax.random.key(0), state._replace(step=jnp.asarray(number)), data)
     assert {len(np.unique(batch.x)) for batch in seen} == {16}

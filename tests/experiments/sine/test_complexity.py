@@ -20,7 +20,7 @@ def normal_rows(monkeypatch, folder):
     def posterior(method, width):
         facts = {"rhat": 1.0, "ess": 1.0} if method == "nuts" else {}
         count = 2000 if method == "nuts" else 50
-        return lambda *_: (spread[method] * rng.normal(size=(count, complexity.ASKED.size)), facts)
+        return lambda *_: (spread[method] * rng.normal(size=(count, complexity.COARSE_GRID.size)), facts)
 
     monkeypatch.setattr(complexity, "posterior", posterior)
     store = Store(folder / "rows.jsonl")

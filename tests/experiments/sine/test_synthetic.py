@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment's own bookkeeping on a small problem, and what it claims on the real one."""
+"""Cells, table and figure of ``synthetic`` on known posteriors, and the README's claims on the committed rows."""
 
 import json
 from pathlib import Path
@@ -13,9 +13,8 @@ from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Store
 from fpovi.experiments.harness.sweep import sweep
 from fpovi.experiments.sine import posteriors, synthetic, synthetic_view
-from fpovi.experiments.sine.distances import quantiles, wasserstein2
-from fpovi.experiments.sine.posteriors import GRID, gp_posterior, problem
-from fpovi.experiments.sine.scores import predictive_band, regions
+from fpovi.experiments.sine.posteriors import GRID, gp_posterior, sine_task
+from fpovi.experiments.sine.scores import predictive_band, quantiles, regions, wasserstein2
 from fpovi.plots import save
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
@@ -36,7 +35,7 @@ def by_method(preset, seed=3):
 
 
 def test_exact_gp_interpolates_between_prior_and_data():
-    draws, _ = gp_posterior(0, problem(3), lambda *_: None)
+    draws, _ = gp_posterior(0, sine_task(3), lambda *_: None)
     spread = draws.std(axis=0)
     assert spread[regions(GRID)["data"]].mean() < 0.5 * spread[regions(GRID)["outside"]].mean()
 
@@ -74,24 +73,24 @@ def test_particles_report_progress_and_end_with_fifty_functions(monkeypatch):
     monkeypatch.setattr(synthetic, "STEPS", 20)
     monkeypatch.setattr(posteriors, "CHUNK", 10)
     seen = []
-    draws, facts = synthetic.POSTERIORS["map_ensemble"](0, problem(3), lambda *step: seen.append(step[:2]))
+    draws, facts = synthetic.POSTERIORS["map_ensemble"](0, sine_task(3), lambda *step: seen.append(step[:2]))
     assert draws.shape == (50, GRID.size)
     assert jnp.all(jnp.isfinite(draws))
     assert seen == [(10, 20), (20, 20)]
     assert facts["steps"] == 20
 
 
-def test_released_settings_look_at_training_inputs_only():
+def test_released_settings_compare_near_training_inputs_only():
     """Their extra points are the training inputs with noise of .1/√20 = .022."""
-    x = problem(3).data.x
-    shown = posteriors._training_inputs_again(0.1 * x.size**-0.5)(jax.random.key(0), x)
+    x = sine_task(3).data.x
+    shown = posteriors.noisy_training_inputs(0.1 * x.size**-0.5)(jax.random.key(0), x)
     assert shown.shape == (40, 1)
     np.testing.assert_array_equal(shown[:20], x)
     assert float(jnp.max(jnp.abs(shown[20:] - x))) < 4 * 0.0224
 
 
 def test_function_space_is_where_it_should_be_in_the_committed_rows():
-    """What the README claims of the first draw: below the exact GP's fifty draws, near the limit, others collapsed."""
+    """The README's claims about the first draw: below the exact GP's fifty draws, near the limit, others collapsed."""
     found = by_method("quick")
     distance = {method: metrics["w2"]["all"] for method, metrics in found.items()}
     assert distance["f_svgd_nngp"] <= 1.1 * distance["gp"]
@@ -117,5 +116,5 @@ def test_f_svgd_reaches_the_goal_again():
     """The two function-space cells of another key, against the committed NUTS row: the goals of the demo hold."""
     truth = np.asarray(by_method("quick")["nuts"]["quantiles"])
     for method, limit in (("f_svgd", 2 * 0.057), ("f_svgd_nngp", 1.1 * 0.149)):
-        draws, _ = synthetic.POSTERIORS[method](11, problem(3), lambda *_: None)
+        draws, _ = synthetic.POSTERIORS[method](11, sine_task(3), lambda *_: None)
         assert wasserstein2(quantiles(draws), truth).mean() < limit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells follow a run, look by look, and table and figure say what they saw."""
+"""Cells keep the curves of a run, and table and figure summarise them."""
 
 import json
 import os
@@ -35,9 +35,9 @@ def test_cells_are_the_papers_set_and_choices_are_checked():
             convergence.cells(Options(**choice))
 
 
-def test_validation_rows_choose_and_test_rows_tell():
-    assert convergence.chosen(ROWS[0].metrics) == (60, 3.2)
-    assert convergence.chosen(ROWS[1].metrics) == (40, 3.3)
+def test_validation_rows_choose_the_epoch_of_the_test_score():
+    assert convergence.chosen_epoch(ROWS[0].metrics) == (60, 3.2)
+    assert convergence.chosen_epoch(ROWS[1].metrics) == (40, 3.3)
 
 
 def test_a_line_per_method_in_means_over_splits():
@@ -47,7 +47,7 @@ def test_a_line_per_method_in_means_over_splits():
     assert ours["lowest"] == pytest.approx((3.1 + 3.0) / 2)
     assert ours["rise"] == pytest.approx(0.05)
     assert ours["chosen"] == pytest.approx((3.2 + 3.3) / 2)
-    assert ours["change"] == pytest.approx((0.1 + 0.3) / 2)  # from the second look to the third
+    assert ours["change"] == pytest.approx((0.1 + 0.3) / 2)  # from the second report to the third
     assert other["epoch"] == 60
     assert [line[:2] for line in view.lines] == [["concrete", "f-SVGD"], ["", "deep ensemble"]]
     json.dumps(view.records, allow_nan=False)
@@ -63,7 +63,7 @@ def test_the_figure_has_a_line_per_method(tmp_path):
 @needs_data
 @pytest.mark.usefixtures("loose_dtypes")
 def test_a_cell_on_real_data(monkeypatch):
-    """Two looks at a short run, in which the test rows become more probable."""
+    """A short run with two reports, in which the test rows become more probable."""
     preset = SETUPS[convergence.SETUP].presets["quick"]
     monkeypatch.setitem(SETUPS[convergence.SETUP].presets, "quick", preset._replace(epochs=(40, 40)))
     found = convergence.run_cell(Cell("convergence", "ensemble", "yacht"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings are the paper's, splits share programs, cells answer for real data, and the table says what rows say."""
+"""The settings are the paper's, splits share programs, and cells give sensible scores on real data."""
 
 import json
 import os
@@ -16,8 +16,8 @@ from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Cell, Store
 from fpovi.experiments.harness.sweep import sweep
 from fpovi.experiments.registry import EXPERIMENTS
-from fpovi.experiments.uci import learners as uci_learners
 from fpovi.experiments.uci import methods as uci_methods
+from fpovi.experiments.uci import paper_learners
 from fpovi.experiments.uci import run as uci
 from fpovi.experiments.uci.setups import CITED, LABELS, SETUPS, Preset
 from fpovi.inference.loop import _chunk
@@ -57,24 +57,24 @@ def test_settings_are_the_papers(dataset):
     split = Split(
         np.zeros((rows, features)), np.zeros(rows), np.zeros((total - rows, features)), np.zeros(total - rows)
     )
-    task = uci.task_of(Cell("uci", "f-svgd", dataset, preset="paper"), split)
-    assert (task.batch_size, task.epochs, task.plan.steps, task.hidden) == (
+    task = uci.make_task(Cell("uci", "f-svgd", dataset, preset="paper"), split)
+    assert (task.batch_size, task.epochs, task.settings.steps, task.hidden) == (
         batch_size, epochs, epochs * batches, (width,),
     )  # fmt: skip
 
 
 def test_constants_are_the_papers():
     """Particles, rate, extra points, prior networks × points, floor of eigenvalues, first noise."""
-    ours = (uci_learners.PARTICLES, uci_learners.RATE, uci_learners.EXTRA, uci_learners.PRIOR_DRAWS)
+    ours = (paper_learners.PARTICLES, paper_learners.RATE, paper_learners.EXTRA_POINTS, paper_learners.PRIOR_DRAWS)
     assert ours == (20, 0.004, 100, 40)
-    assert (uci_learners.PRIOR_POINTS, uci_learners.FLOOR) == (4, 1e-3)
-    noise = uci_learners.LIKELIHOOD.noise(uci_learners.LIKELIHOOD.init())
+    assert (paper_learners.PRIOR_POINTS, paper_learners.LEAST_EIGENVALUE) == (4, 1e-3)
+    noise = paper_learners.LIKELIHOOD.noise(paper_learners.LIKELIHOOD.init())
     assert float(noise) == pytest.approx(0.5, rel=1e-6)
 
 
 def test_weights_have_the_papers_prior_and_start(key):
     """N(0, 1/n_out), biases too, but starts at N(0, 1/(n_in + n_out + 1)) and 0; 3 % is 3 sigma of 5,000 weights."""
-    network = uci_learners.network_of(13, (50,))
+    network = paper_learners.paper_network(13, (50,))
     keys = jax.random.split(key, 100)
     drawn, (start, _) = jax.vmap(network.sample_prior)(keys), jax.vmap(network.init)(keys)
     assert float(jnp.std(drawn.weights[0])) == pytest.approx(50**-0.5, rel=0.03)
@@ -89,7 +89,7 @@ def test_inputs_have_unit_norm_and_prior_functions_the_known_variance(key):
     """E‖x‖² = 1 and Var f = 2 on average: 1 of the output's bias, (1 + ‖x‖²)/2 of the hidden units."""
     data = scale_split(a_split(), unit_norm=True).train
     assert float(jnp.mean(jnp.sum(data.x**2, axis=1))) == pytest.approx(1, rel=1e-5)
-    network = uci_learners.network_of(3, (50,))
+    network = paper_learners.paper_network(3, (50,))
     draw = lambda key: network.apply(network.sample_prior(key), (), data.x, False)[0]  # noqa: E731
     f = jax.vmap(draw)(jax.random.split(key, 2000))
     assert float(jnp.mean(f**2)) == pytest.approx(2, rel=0.1)  # 2,000 draws know a variance to 3 %
@@ -99,11 +99,11 @@ def test_inputs_have_unit_norm_and_prior_functions_the_known_variance(key):
 def test_extra_points_are_training_rows_with_little_noise(rows, key):
     """As many as there are up to 100, each beside a row of its own, off it by 1/√(N d) in every coordinate."""
     data = scale_split(a_split(rows=rows + 10), unit_norm=True).train
-    around = uci_learners.surroundings(data.x)
-    assert float(around.bandwidth) == pytest.approx((rows * 3) ** -0.5)
-    bare = around._replace(bandwidth=jnp.zeros(()))
+    centres = paper_learners.noisy_centres(data.x)
+    assert float(centres.bandwidth) == pytest.approx((rows * 3) ** -0.5)
+    bare = centres._replace(bandwidth=jnp.zeros(()))
     labelled, size = data.x[:20], min(100, rows)
-    seen = [np.asarray(uci_learners.near_rows(100, where)(key, labelled)) for where in (bare, around)]
+    seen = [np.asarray(paper_learners.near_centres(100, where)(key, labelled)) for where in (bare, centres)]
     assert all(points.shape == (20 + size, 3) for points in seen)
     np.testing.assert_array_equal(seen[1][:20], labelled)
     known = {tuple(row) for row in np.asarray(data.x)}
@@ -112,14 +112,14 @@ def test_extra_points_are_training_rows_with_little_noise(rows, key):
     assert chosen <= known
     noise = (seen[1] - seen[0])[20:]
     # 90 or 300 draws: a standard deviation is known to 7 or 4 %
-    assert noise.std() == pytest.approx(float(around.bandwidth), rel=0.2)
+    assert noise.std() == pytest.approx(float(centres.bandwidth), rel=0.2)
 
 
 def test_every_row_is_as_likely_an_extra_point_as_any_other(key):
     """Of 7 rows 3, which are of unequal parts: two parts of 2 rows and one of 3."""
     rows, repeats = 7, 7000
-    around = uci_learners.Surroundings(jnp.arange(rows, dtype=jnp.float32)[:, None], jnp.zeros(()))
-    draw = uci_learners.near_rows(3, around)
+    centres = paper_learners.NoisyCentres(jnp.arange(rows, dtype=jnp.float32)[:, None], jnp.zeros(()))
+    draw = paper_learners.near_centres(3, centres)
     drawn = jax.jit(jax.vmap(lambda key: draw(key, jnp.zeros((1, 1)))[1:, 0]))(jax.random.split(key, repeats))
     counts = np.bincount(np.asarray(drawn).astype(int).ravel(), minlength=rows)
     # 3,000 of each are expected, with a standard deviation of √(7000 · 3/7 · 4/7) = 41
@@ -136,9 +136,9 @@ def test_every_row_is_as_likely_an_extra_point_as_any_other(key):
 )
 def test_splits_of_a_set_share_programs(method, monkeypatch):
     """One more split, with other rows, scales and seed, compiles no step."""
-    monkeypatch.setattr(uci_learners, "PARTICLES", 4)
-    task = lambda seed: uci_methods.Task(seed, a_split(seed), (5,), 10, 2)  # noqa: E731
-    run = lambda seed: uci_methods.METHODS[method](task(seed), lambda *_: None).said  # noqa: E731
+    monkeypatch.setattr(paper_learners, "PARTICLES", 4)
+    task = lambda seed: uci_methods.TrainingTask(seed, a_split(seed), (5,), 10, 2)  # noqa: E731
+    run = lambda seed: uci_methods.METHODS[method](task(seed), lambda *_: None).predictive  # noqa: E731
     first = run(0)
     programs = _chunk._cache_size()
     second = run(1)
@@ -150,38 +150,38 @@ def test_splits_of_a_set_share_programs(method, monkeypatch):
 def test_nuts_answers_with_draws_of_the_posterior(monkeypatch):
     """Targets are 10 x plus noise of 1, on a scale of 20; a few short chains of a small network know that roughly."""
     monkeypatch.setattr(uci_methods, "CHAINS", {"chains": 2, "warmup": 100, "draws": 50})
-    monkeypatch.setattr(uci_methods, "KEPT", 25)
-    task = uci_methods.Task(0, a_split(rows=70), (4,), 10, 1)
+    monkeypatch.setattr(uci_methods, "KEPT_DRAWS", 25)
+    task = uci_methods.TrainingTask(0, a_split(rows=70), (4,), 10, 1)
     answer = uci_methods.METHODS["nuts"](task, lambda *_: None)
-    assert answer.said.f.shape == (25, 10, 1)
-    assert answer.said.params.shape == (25,)
-    assert answer.facts.keys() == {"rhat_median", "rhat_most", "divergent"}
-    assert 0.9 < answer.facts["rhat_median"] < answer.facts["rhat_most"] < 3
-    off = np.asarray(answer.said.mean[:, 0]) - task.split.y_test
+    assert answer.predictive.f.shape == (25, 10, 1)
+    assert answer.predictive.params.shape == (25,)
+    assert answer.metrics.keys() == {"rhat_median", "rhat_most", "divergent"}
+    assert 0.9 < answer.metrics["rhat_median"] < answer.metrics["rhat_most"] < 3
+    off = np.asarray(answer.predictive.mean[:, 0]) - task.split.y_test
     assert np.sqrt(np.mean(off**2)) < 5
-    assert 0.3 < float(np.median(answer.said.aleatoric_std)) < 4
+    assert 0.3 < float(np.median(answer.predictive.aleatoric_std)) < 4
 
 
 def test_held_out_rows_choose_the_epoch(monkeypatch):
-    """Looks after 20, 40 and 60 epochs; the answer is that of the networks which found the rows most probable."""
-    monkeypatch.setattr(uci_learners, "PARTICLES", 4)
+    """Reports after 20, 40 and 60 epochs; predictions are those of the networks that found the rows most probable."""
+    monkeypatch.setattr(paper_learners, "PARTICLES", 4)
     x, y, *_ = a_split(1)
     valid = x, 300 - y  # mirrored at the mean: the better the training rows are known, the less probable
-    task, states = uci_methods.Task(0, a_split(), (5,), 10, 60, valid=valid), []
-    assert task.plan == uci_learners.Plan(steps=180, batch_size=10, between=60)
+    task, states = uci_methods.TrainingTask(0, a_split(), (5,), 10, 60, valid=valid), []
+    assert task.settings == paper_learners.RunSettings(steps=180, batch_size=10, report_every=60)
 
     def learn(*given):
-        *given, look = given
-        return uci_learners.LEARNERS["ensemble"](
-            *given, lambda state, history: (states.append(state), look(state, history))[1]
+        *given, report = given
+        return paper_learners.LEARNERS["ensemble"](
+            *given, lambda state, history: (states.append(state), report(state, history))[1]
         )
 
-    answer, lesson = uci_methods.learn_networks(learn, task, lambda *_: None), uci_methods.lesson_of(task)
-    probable = [float(jnp.sum(lesson.answer(state, valid[0]).log_prob(valid[1][:, None]))) for state in states]
+    answer, model = uci_methods.train_networks(learn, task, lambda *_: None), uci_methods.scaled_model(task)
+    probable = [float(jnp.sum(model.predict(state, valid[0]).log_prob(valid[1][:, None]))) for state in states]
     assert [int(state.step) for state in states] == [60, 120, 180]
     assert np.argmax(probable) < 2  # else the last would do too
     best = states[int(np.argmax(probable))]
-    np.testing.assert_array_equal(answer.f, lesson.answer(best, task.split.x_test).f)
+    np.testing.assert_array_equal(answer.f, model.predict(best, task.split.x_test).f)
 
 
 def test_cells_cover_the_tables_and_choices_are_checked():
@@ -210,10 +210,10 @@ def test_best_shows_the_papers_rows_beside_its_own():
 
 @pytest.mark.parametrize(("part", "of"), [("kernels", "uci"), ("uci-narrow", "uci-vip")])
 def test_tables_that_share_cells_share_their_settings(part, of):
-    """What one has run, the other finds."""
+    """A row that one table has made is found by the other."""
     ours, theirs = SETUPS[part], SETUPS[of]
     assert ours.rows_in == of
-    assert (ours.hidden, ours.hidden_of_protein, ours.held_out) == (theirs.hidden, theirs.hidden_of_protein, False)
+    assert (ours.hidden, ours.protein_hidden, ours.held_out) == (theirs.hidden, theirs.protein_hidden, False)
     for name, preset in ours.presets.items():
         assert (preset.epochs, preset.splits) == (theirs.presets[name].epochs, theirs.presets[name].splits)
         assert set(preset.datasets) <= set(UCI)
@@ -222,7 +222,7 @@ def test_tables_that_share_cells_share_their_settings(part, of):
 
 
 # hidden units (of protein), epochs of few and many rows, splits (of protein), and sets of the paper's appendix
-KIN = {
+VARIANTS = {
     "kernels": ((50,), (100,), (500, 3000), (20, 5), 3),
     "uci-deep": ((50, 50), (100, 100), (1000, 1000), (20, 5), 7),
     "uci-vip": ((10, 10), (10, 10), (500, 3000), (10, 5), 9),
@@ -230,11 +230,11 @@ KIN = {
 }
 
 
-@pytest.mark.parametrize("name", KIN)
-def test_settings_of_the_kin_are_the_papers(name):
+@pytest.mark.parametrize("name", VARIANTS)
+def test_settings_of_the_variants_are_the_papers(name):
     setup, preset = SETUPS[name], SETUPS[name].presets["paper"]
-    ours = setup.hidden, setup.hidden_of_protein, preset.epochs, (preset.splits, preset.splits_of_protein)
-    assert (*ours, len(preset.datasets)) == KIN[name]
+    ours = setup.hidden, setup.protein_hidden, preset.epochs, (preset.splits, preset.protein_splits)
+    assert (*ours, len(preset.datasets)) == VARIANTS[name]
     assert set(preset.datasets) == {dataset for dataset, _, _ in setup.published}
 
 
@@ -242,11 +242,11 @@ def test_settings_of_the_kin_are_the_papers(name):
 def test_every_method_of_a_setup_is_known(name):
     setup = SETUPS[name]
     for preset in setup.presets.values():
-        assert {*preset.methods, *preset.beside} <= set(setup.methods)
+        assert {*preset.methods, *preset.from_paper_preset} <= set(setup.methods)
     assert set(setup.methods) <= set(uci_methods.METHODS)
     assert {method for _, _, method in setup.published} <= {*setup.methods, *CITED}
     if setup.held_out:
-        assert set(setup.methods) <= set(uci_learners.LEARNERS)  # whose looks show networks that can be chosen
+        assert set(setup.methods) <= set(paper_learners.LEARNERS)  # whose reports have networks that can be chosen
 
 
 def test_every_method_has_a_name_and_every_baseline_a_method():
@@ -274,5 +274,8 @@ def test_a_cell_with_rows_held_out(monkeypatch):
     monkeypatch.setitem(SETUPS["uci-deep"].presets, "quick", BRIEF)
     task = uci.load_task(Cell("uci-deep", "w-svgd", "yacht"))
     assert (len(task.split.y_train), len(task.valid[1]), len(task.split.y_test)) == (246, 31, 31)
-    assert (task.hidden, task.plan) == ((50, 50), uci_learners.Plan(steps=6, batch_size=100, between=60))
+    assert (task.hidden, task.settings) == (
+        (50, 50),
+        paper_learners.RunSettings(steps=6, batch_size=100, report_every=60),
+    )
     assert uci.run_cell(Cell("uci-deep", "w-svgd", "yacht")).keys() == {"rmse", "nll", "crps", "coverage_95"}

@@ -140,14 +140,15 @@ def test_one_cell_in_two_tables_has_the_numbers_of_each():
     assert [EXPERIMENTS[name].view(given).lines[0][5] for name in ("uci", "kernels")] == ["2.84 ± 0.06", "2.96 ± 0.04"]
 
 
-def test_the_ways_that_were_taken_are_counted():
+def test_chosen_candidates_are_counted():
     ours = rows("fpovi", [1.0, 1.1, 1.2], preset="best")
-    for row, way in zip(ours, ("mixture", "gaussian", "mixture"), strict=True):
-        row.metrics["way"], row.metrics["inputs"] = way, "white" if way == "gaussian" else "plain"
-        row.metrics["stretch"] = 1.5 if way == "gaussian" else 1.0
+    for row, candidate in zip(ours, ("mixture", "gaussian", "mixture"), strict=True):
+        row.metrics["way"], row.metrics["inputs"] = candidate, "white" if candidate == "gaussian" else "plain"
+        row.metrics["stretch"] = 1.5 if candidate == "gaussian" else 1.0
     notes = EXPERIMENTS["uci"].view([*ours, *ROWS[3:6]]).notes
     assert notes[-2:] == (
-        "ways taken (and inputs): boston mixture (plain) 2, gaussian (white) 1", "answers stretched by 1.00 to 1.50",
+        "candidates chosen (and inputs): boston mixture (plain) 2, gaussian (white) 1",
+        "spread multiplied by 1.00 to 1.50",
     )  # fmt: skip
 
 

@@ -33,14 +33,14 @@ Record = dict[str, Any]
 
 
 def view(rows: Sequence[Row]) -> View:
-    """A line per set and method; differences in bold are improvements that a paired t-test calls significant."""
+    """Return a table with a line per set and method; bold differences are significant improvements (paired t-test)."""
     records = _records(rows)
     lines, last = [], ""
     for record in records:
         nll, crps, coverage, home = (record[metric] for metric in PAIRED)
         lines.append([
             record["dataset"] if record["dataset"] != last else "", LABELS[record["method"]],
-            *_three(nll), *_three(crps), *_three(coverage)[:2], _three(home)[0], _three(home)[2],
+            *_texts(nll), *_texts(crps), *_texts(coverage)[:2], _texts(home)[0], _texts(home)[2],
         ])  # fmt: skip
         last = record["dataset"]
     return View(
@@ -81,8 +81,8 @@ def _records(rows: Sequence[Row]) -> list[Record]:
     return records
 
 
-def _three(score: Record) -> list[str]:
-    """Without, with, and their difference, as far as they are there."""
+def _texts(score: Record) -> list[str]:
+    """Return the score without the inputs, with them, and the difference; empty texts for what is missing."""
     texts = [plus_minus(from_record(score[name])) if name in score else "" for name in ("without", "with")]
     if "difference" not in score:
         return [*texts, ""]
@@ -95,7 +95,7 @@ def _helps(difference: Record) -> bool:
 
 
 def _summary(records: Sequence[Record]) -> tuple[str, ...]:
-    """On how many sets the inputs help, by method; nothing where no set has two divisions."""
+    """Count the sets on which the inputs help, by method; nothing where no set has two divisions."""
     notes = []
     for method in dict.fromkeys(record["method"] for record in records):
         pairs = [record["nll"]["difference"] for record in records if record["method"] == method
@@ -110,7 +110,7 @@ def _summary(records: Sequence[Record]) -> tuple[str, ...]:
 
 
 def figure(rows: Sequence[Row]) -> Figure:
-    """NLL above coverage, a panel per set: hollow without the inputs, filled with them."""
+    """Draw NLL above coverage, a panel per set: hollow without the inputs, filled with them."""
     records = _records(rows)
     datasets = list(dict.fromkeys(record["dataset"] for record in records))
     methods = [name for name in LABELS if any(record["method"] == name for record in records)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What networks and mini-batches cost, against an exact posterior (the paper's appendix on approximations)."""
+"""The error that networks and mini-batches add, against an exact posterior (the paper's appendix on approximations)."""
 
 from fpovi.experiments.approximation import run, view
 from fpovi.experiments.harness.experiment import Experiment

@@ -17,7 +17,7 @@ from fpovi.types import Network, Scales
 
 
 def fourier_network(units: int, bandwidth: float, noise: float) -> Network:
-    """For one input: w ~ N(0, 1/bandwidth²), b so wide that its phase is uniform, a ~ N(0, 2/units).
+    """Return a network of one input: w ~ N(0, 1/bandwidth²), b so wide that its phase is uniform, a ~ N(0, 2/units).
 
     Then E[2 cos cos'] is the covariance exp(−(x − x')² / 2 bandwidth²).
     """
@@ -27,9 +27,9 @@ def fourier_network(units: int, bandwidth: float, noise: float) -> Network:
 
 @jax.custom_jvp
 def cosine(x: Array) -> Array:
-    """The cosine of double precision, within 1e-13 for |x| < 100.
+    """Return the cosine in double precision, within 1e-13 for |x| < 100.
 
-    XLA asks the C library for one number at a time, which took nine tenths of a step; a polynomial is many at once.
+    XLA calls the C library for one number at a time, which took nine tenths of a step; a polynomial takes many at once.
     """
     turns = x / (2 * np.pi)
     rest = turns - jnp.round(turns)
@@ -43,7 +43,7 @@ def _minus_sine(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
 
 
 def _coefficients() -> NDArray[np.float64]:
-    """Of a polynomial through cos(2π√u) for u up to 1/4, the highest power first."""
+    """Return the coefficients of a polynomial through cos(2π√u) for u up to 1/4, the highest power first."""
     through = Chebyshev.interpolate(lambda u: np.cos(2 * np.pi * np.sqrt(u)), 12, [0, 0.25])
     return np.asarray(through.convert(kind=Polynomial).coef[::-1], np.float64)
 

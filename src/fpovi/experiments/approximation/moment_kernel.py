@@ -17,7 +17,7 @@ class LinearKernel(eqx.Module):
         return 1 + (a - self.mean) @ self.precision @ (b - self.mean).T
 
     def repulsion(self, a: Float[Array, "n d"], weight: Float[Array, " n"]) -> Float[Array, "n d"]:
-        """Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ, which is the same for all j."""
+        """Return Σⱼ wⱼ ∂K(aᵢ, aⱼ)/∂aⱼ, whose derivative is the same for all j."""
         return jnp.sum(weight) * (a - self.mean) @ self.precision
 
 
@@ -32,7 +32,7 @@ class MomentKernel(eqx.Module):
     """
 
     def at(self, f: Float[Array, "n d"]) -> LinearKernel:
-        """The kernel that suits the particles ``f``, of which there are more than dimensions."""
+        """Return the kernel for the particles ``f``; there must be more of them than dimensions."""
         if f.shape[0] <= f.shape[1]:
             raise ValueError(
                 f"{f.shape[0]} particles are compared at {f.shape[1]} values: MomentKernel needs more particles, or a "

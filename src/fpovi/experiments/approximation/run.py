@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""``approximation``: what networks and mini-batches cost, against a posterior in closed form (the paper's appendix).
+r"""``approximation``: the error of networks and mini-batches against a closed-form posterior (the paper's appendix).
 
 Inputs X are 21 for training, −2, −1.8, …, 2, and 3 for testing, 1.7, 1.9, 2.1; targets are :math:`\mathcal N(\sin x,
 .1^2)`; the prior over functions is a Gaussian process with covariance :math:`\exp(-(x-x')^2 / 2 \cdot .5^2)`. Four
@@ -16,11 +16,10 @@ was given every second training point only.
 
 What the paper leaves open is ours. The networks have this prior as their wide limit and 50 units
 (:mod:`~fpovi.experiments.approximation.fourier`). Steps are those of Adam with a decaying rate, where the paper has a
-size of 1e-3; those
-of values are in coordinates that have a prior variance of 1. The kernel's lengthscale is three times the median
-heuristic's, settled in every step from 100 of the particles: a median of 1,000² distances would cost more than the rest
-of the step. Numbers are float64 throughout, the prior's jitter is 1e-5. (Particles that come to rest where a prior with
-a jitter of 1e-4 would have them have a KL of .002; with 1e-5, of .00002.)
+size of 1e-3; those of values are in coordinates that have a prior variance of 1. The kernel's lengthscale is three
+times the median heuristic's, computed in every step from 100 of the particles: a median of 1,000² distances would cost
+more than the rest of the step. Numbers are float64 throughout, the prior's jitter is 1e-5. (Particles that come to rest
+where a prior with a jitter of 1e-4 would have them have a KL of .002; with 1e-5, of .00002.)
 """
 
 from collections.abc import Callable
@@ -37,7 +36,8 @@ from fpovi.experiments.approximation.fourier import fourier_network
 from fpovi.experiments.approximation.moment_kernel import MomentKernel
 from fpovi.experiments.harness.experiment import Options, Watch, silent
 from fpovi.experiments.harness.store import Cell, Store
-from fpovi.experiments.sine.distances import gaussian_kl
+from fpovi.experiments.paper_parts import PAPER_FLOWS
+from fpovi.experiments.sine.scores import gaussian_kl
 from fpovi.inference import exact, function_space
 from fpovi.inference.batches import make_batch, take
 from fpovi.inference.loop import run
@@ -52,14 +52,14 @@ NOISE, JITTER, BANDWIDTH = 0.1, 1e-5, 0.5
 X = np.linspace(-2, 2, 21)[:, None]
 X_TEST = np.array([[1.7], [1.9], [2.1]])
 UNITS, BATCH = 50, 16
-FACTOR, SAMPLED = 3.0, 100
+LENGTHSCALE_FACTOR, MEDIAN_PARTICLES = 3.0, 100
 RATE_OF_VALUES, RATE_OF_NETWORKS, RATE_OF_MOMENTS = 0.1, 1e-2, 0.1
-LOOKS = 40
+REPORTS = 40
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class Preset(NamedTuple):
-    """How many particles take how many steps, on which draws of the targets; the rate under mini-batches and RBF."""
+    """The numbers of particles and steps, the draws of the targets, and the rate with mini-batches and RBF."""
 
     particles: int
     steps: int
@@ -77,17 +77,17 @@ LABELS = {
 
 
 def targets(seed: int) -> NDArray[np.float64]:
-    """The training targets of a draw."""
+    """Return the training targets of a draw."""
     return np.sin(X[:, 0]) + NOISE * np.random.default_rng(seed).normal(size=len(X))
 
 
 def covariance(a: Float[Array, "A 1"], b: Float[Array, "B 1"]) -> Float[Array, "A B"]:
-    """Of the prior."""
+    """Return the prior covariance of f between two sets of inputs."""
     return jnp.exp(-((a - b.T) ** 2) / (2 * BANDWIDTH**2))
 
 
 def posterior(y: NDArray[np.float64], every: int = 1) -> Moments:
-    """Mean and covariance of f at the test inputs, given every ``every``-th of the training targets."""
+    """Return mean and covariance of f at the test inputs, given every ``every``-th of the training targets."""
     k = lambda a, b: np.exp(-((a - b.T) ** 2) / (2 * BANDWIDTH**2))  # noqa: E731
     x, y = X[::every], y[::every]
     gain = np.linalg.solve(k(x, x) + NOISE**2 * np.eye(len(x)), k(x, X_TEST)).T
@@ -95,36 +95,40 @@ def posterior(y: NDArray[np.float64], every: int = 1) -> Moments:
 
 
 class Version(NamedTuple):
-    """An algorithm that is given all rows, and what its particles say at the test inputs."""
+    """An algorithm that is given all rows, and the values of its particles at the test inputs."""
 
     algorithm: Algorithm
     values: Callable[[State], Float[Array, "n 3"]]
 
 
 def sampled_kernel(factor: float, n: int) -> StationaryKernel:
-    """``rbf`` with the median heuristic of n particles, its median taken between 100 of them: n² numbers are many."""
-    few = min(SAMPLED, n)
-    as_if_all = factor * float(np.sqrt(np.log(few + 1) / np.log(n + 1)))
-    return rbf(lambda f: median_lengthscale(f[:few], factor=as_if_all))
+    """Return ``rbf`` with the median heuristic of n particles, its median taken over the first 100 of them."""
+    few = min(MEDIAN_PARTICLES, n)
+    corrected = factor * float(np.sqrt(np.log(few + 1) / np.log(n + 1)))
+    return rbf(lambda f: median_lengthscale(f[:few], factor=corrected, floor=1e-5))
 
 
 def exact_version(n: int, steps: int) -> Version:
-    """The values f(X) themselves, begun at draws from the prior."""
+    """Return the version whose particles are the values f(X), begun at draws from the prior."""
     x = jnp.asarray(np.concatenate([X, X_TEST]))
     root = jnp.linalg.cholesky(covariance(x, x) + JITTER * jnp.eye(len(x)))
     algorithm = exact(
         x,
-        gaussian(NOISE),
-        gaussian_process(covariance, JITTER),
+        gaussian(NOISE, floor=0.0),
+        gaussian_process(covariance, jitter=JITTER),
+        flow=PAPER_FLOWS["svgd"],
+        prior_weight=1.0,
         start=lambda key: root @ jax.random.normal(key, (len(x), 1)),
-        kernel=sampled_kernel(FACTOR, n),
-        optimiser=along(root, _adam(RATE_OF_VALUES, steps)),
+        kernel=sampled_kernel(LENGTHSCALE_FACTOR, n),
+        optimiser=in_coordinates(root, _adam(RATE_OF_VALUES, steps)),
     )
     return Version(algorithm, lambda state: state.particles[:, len(X) :, 0])
 
 
-def along(root: Float[Array, "d d"], optimiser: optax.GradientTransformation) -> optax.GradientTransformation:
-    """The optimiser of coordinates z, for particles f = root z; with the root of the prior's covariance all are alike.
+def in_coordinates(root: Float[Array, "d d"], optimiser: optax.GradientTransformation) -> optax.GradientTransformation:
+    """Return ``optimiser`` acting on the coordinates z of particles f = root z.
+
+    With the root of the prior's covariance all coordinates have a prior variance of 1.
 
     Steps in f itself are slow: its directions have prior variances from 1e-5 to 7.
     """
@@ -140,29 +144,32 @@ def along(root: Float[Array, "d d"], optimiser: optax.GradientTransformation) ->
 def network_version(
     n: int, steps: int, rate: float, batch_size: int | None = None, kernel: Kernel | None = None
 ) -> Version:
-    """Networks, begun at draws from their own prior; the test inputs are always among those compared."""
+    """Return the version of networks, begun at draws from their prior; the test inputs are compared in every step."""
     network = fourier_network(UNITS, BANDWIDTH, NOISE)
     algorithm = function_space(
         network,
-        gaussian(NOISE),
-        gaussian_process(covariance, JITTER),
+        gaussian(NOISE, floor=0.0),
+        gaussian_process(covariance, jitter=JITTER),
+        flow=PAPER_FLOWS["svgd"],
+        prior_weight=1.0,
         measurement=points(X_TEST),
         prior_size=None,
-        kernel=sampled_kernel(FACTOR, n) if kernel is None else kernel,
+        kernel=sampled_kernel(LENGTHSCALE_FACTOR, n) if kernel is None else kernel,
         optimiser=_adam(rate, steps),
     )
     at_test = jax.jit(
         lambda state: forward(network, state.particles, state.network_state, jnp.asarray(X_TEST))[0][..., 0]
     )
-    return Version(algorithm if batch_size is None else seeing(batch_size, algorithm), at_test)
+    return Version(algorithm if batch_size is None else on_batches(batch_size, algorithm), at_test)
 
 
-def seeing(size: int, algorithm: Algorithm) -> Algorithm:
-    """The algorithm with ``size`` of the rows in every step, and with all of them equally often.
+def on_batches(size: int, algorithm: Algorithm) -> Algorithm:
+    """Return the algorithm with ``size`` of the rows in every step, and with all of them equally often.
 
-    A step goes on in a shuffled order where the last one stopped, and round; in N steps each of N rows has been seen
-    ``size`` times, then there is another order. (Rows drawn for every step alone leave noise that all particles share.
-    Epochs would not do either: of 21 rows 16 leave 5, and every second step would see no more than these.)
+    A step continues in a shuffled order where the last one stopped, and starts again at its end; in N steps each of N
+    rows has been seen ``size`` times, then the order is a new one. (Rows drawn independently for every step leave noise
+    that all particles share. Epochs would not do either: of 21 rows 16 leave 5, and every second step would see only
+    these.)
     """
 
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
@@ -187,7 +194,7 @@ def _adam(rate: float, steps: int) -> optax.GradientTransformation:
 
 
 def cells(options: Options) -> list[Cell]:
-    """Every version on every draw of the targets."""
+    """Return the cells of every version on every draw of the targets."""
     chosen = lookup(PRESETS, options.preset, "preset")
     for method in options.methods:
         lookup(LABELS, method, "method")
@@ -199,13 +206,13 @@ def cells(options: Options) -> list[Cell]:
 
 
 def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> dict[str, Any]:
-    """KL(q‖p) in the course of a version's run, and that of the baseline."""
+    """Return KL(q‖p) in the course of a version's run, and that of the baseline."""
     preset = lookup(PRESETS, cell.preset, "preset")
     y = targets(cell.seed)
     truth = posterior(y)
     with jax.enable_x64(True):
         version = lookup(VERSIONS, cell.method, "method")(preset)
-        steps, curve = _follow(jax.random.key(cell.seed), version, y, preset, truth, watch)
+        steps, curve = _train(jax.random.key(cell.seed), version, y, preset, truth, watch)
     of_mean, of_covariance = curve[-1]
     return {
         "kl": round(sum(curve[-1]), 6),
@@ -217,25 +224,25 @@ def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> d
     }
 
 
-def _follow(
+def _train(
     key: Key, version: Version, y: NDArray[np.float64], preset: Preset, truth: Moments, watch: Watch
 ) -> tuple[list[int], list[tuple[float, float]]]:
     steps, curve = [], []
 
-    def look(state: State, history: Info) -> None:
+    def report(state: State, history: Info) -> None:
         steps.append(int(state.step))
-        curve.append(parts_of_kl(np.asarray(version.values(state)), truth))
+        curve.append(kl_parts(np.asarray(version.values(state)), truth))
         watch(steps[-1], preset.steps, float(history.log_likelihood[-1]))
 
     key_start, key_run = jax.random.split(key)
     start = version.algorithm.init(key_start, preset.particles)
-    data, between = make_batch(X, y), preset.steps // LOOKS
-    run(key_run, version.algorithm, start, data, preset.steps, chunk_size=between, watch=look)
+    data, between = make_batch(X, y), preset.steps // REPORTS
+    run(key_run, version.algorithm, start, data, preset.steps, chunk_size=between, watch=report)
     return steps, curve
 
 
-def parts_of_kl(values: NDArray[np.floating], truth: Moments) -> tuple[float, float]:
-    """KL(q‖p), q a normal with the moments of ``values (n, 3)``: what the mean adds to it, and what the covariance."""
+def kl_parts(values: NDArray[np.floating], truth: Moments) -> tuple[float, float]:
+    """Return the parts of KL(q‖p) due to mean and covariance, q a normal with the moments of ``values (n, 3)``."""
     mean, covariance = truth
     of_mean = gaussian_kl(values.mean(axis=0), covariance, *truth)
     return of_mean, gaussian_kl(mean, np.cov(values.T), *truth)

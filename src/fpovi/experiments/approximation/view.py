@@ -22,7 +22,7 @@ LINES = {
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """A line per draw of the targets: the KL of each version at the end, and the baseline's."""
+    """Return a record per draw of the targets: the KL of each version at the end, and the baseline's."""
     found: dict[int, dict[str, Row]] = {}
     for row in rows:
         found.setdefault(row.cell.seed, {})[row.cell.method] = row
@@ -38,7 +38,7 @@ def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def view(rows: Sequence[Row]) -> View:
-    """KL(q‖p) by draw and version."""
+    """Return a table of KL(q‖p) by draw and version."""
     records = table(rows)
     preset = PRESETS[rows[0].cell.preset]
     methods = [method for method in LABELS if any(row.cell.method == method for row in rows)]
@@ -64,7 +64,7 @@ def view(rows: Sequence[Row]) -> View:
 
 
 def figure(rows: Sequence[Row]) -> Figure:
-    """KL over iterations, all versions in one panel per draw, the baseline dashed: the paper's curve."""
+    """Draw KL over iterations, all versions in one panel per draw, the baseline dashed: the paper's curve."""
     seeds = list(dict.fromkeys(row.cell.seed for row in rows))
     with mpl.rc_context(STYLE):
         drawing = Figure(figsize=(4.2 * len(seeds) + 2.4, 3.8), layout="constrained")

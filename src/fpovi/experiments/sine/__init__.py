@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one-dimensional toy of the paper, where the exact posterior is known (NUTS)."""
+"""The one-dimensional sine data of the paper, where the exact posterior is known (NUTS)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from fpovi.experiments.sine import complexity, complexity_view, synthetic, synth
 
 
 def _reference(module: Any) -> Callable[[Cell], Sequence[Cell]]:
-    """Return what a cell needs: the reference it is measured against, unless it is that itself."""
+    """Return a function of a cell: the reference that it is measured against, unless it is that itself."""
     return lambda cell: () if cell == module.reference_of(cell) else (module.reference_of(cell),)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``complexity``: the sine data under networks of growing width (the paper's Fig. 5), and the collapse as a number.
+"""``complexity``: the sine data under networks of growing width (the paper's Fig. 5), and how much spread they lose.
 
 Two hidden layers of equal width, 50 particles, the paper's prior, on several draws of the data. Every width has a
-posterior of its own, so every width has a NUTS reference of its own. Narrow networks are hard to fit from draws of the
-prior: weight space has 4,000 steps, function space as many, the first half of them in weight space.
+posterior and a NUTS reference of its own. Narrow networks are hard to fit from draws of the prior: weight space has
+4,000 steps, function space as many, the first half of them in weight space.
 """
 
 from collections.abc import Callable
@@ -15,26 +15,26 @@ from fpovi.experiments.harness.experiment import Options, Watch, silent
 from fpovi.experiments.harness.store import Cell, Store
 from fpovi.experiments.sine.posteriors import (
     GRID,
-    Found,
-    Problem,
+    PosteriorDraws,
+    SineTask,
+    function_space_ours,
     gp_posterior,
-    in_functions,
-    in_weights,
     nuts_posterior,
     particle_posterior,
-    problem,
+    sine_task,
+    weight_space_ours,
 )
-from fpovi.experiments.sine.scores import judged
+from fpovi.experiments.sine.scores import evaluate_posterior
 from fpovi.priors import width_aware
 from fpovi.types import FunctionPrior, Network, lookup
 
-ASKED = GRID[::4]  # rows stay short, and means over regions are the same to two digits
+COARSE_GRID = GRID[::4]  # rows stay short, and means over regions are the same to two digits
 STEPS, RATE = 4000, 1e-2
-Method = Callable[[int, Problem, Watch], Found]
+Method = Callable[[int, SineTask, Watch], PosteriorDraws]
 
 
 class Chains(NamedTuple):
-    """How NUTS is run. A narrow network's posterior has many modes: there chains are longer and R̂ is allowed more."""
+    """Settings of NUTS. A narrow network's posterior has many modes: its chains are longer and its R̂ may be larger."""
 
     chains: int
     warmup: int
@@ -52,7 +52,7 @@ CHAINS = {
 
 
 class Preset(NamedTuple):
-    """Which widths, on which draws of the data."""
+    """The widths, and the seeds of the data."""
 
     widths: tuple[int, ...]
     seeds: tuple[int, ...]
@@ -71,7 +71,7 @@ LABELS = {
 
 
 def cells(options: Options) -> list[Cell]:
-    """The cells of a preset, every reference before what is measured against it."""
+    """Return the cells of a preset, every reference before what is measured against it."""
     chosen = lookup(PRESETS, options.preset, "preset")
     for width in options.datasets:
         lookup({str(known): known for known in CHAINS}, width, "dataset")
@@ -87,14 +87,14 @@ def cells(options: Options) -> list[Cell]:
 
 
 def reference_of(cell: Cell) -> Cell:
-    """NUTS of the same width on the same data."""
+    """Return the cell of NUTS for the same width and data."""
     return replace(cell, method="nuts")
 
 
 def posterior(method: str, width: int) -> Method:
-    """How a method finds its posterior at a width."""
-    weights = lambda flow: partial(in_weights, flow, rate=RATE)  # noqa: E731
-    functions = lambda flow: partial(in_functions, flow, function_prior(flow, width))  # noqa: E731
+    """Return the function that finds the posterior of a method at a width."""
+    weights = lambda flow: partial(weight_space_ours, flow, rate=RATE)  # noqa: E731
+    functions = lambda flow: partial(function_space_ours, flow, function_prior(flow, width))  # noqa: E731
     methods: dict[str, Method] = {
         "nuts": partial(nuts_posterior, **CHAINS[width]._asdict()),
         "gp": gp_posterior,
@@ -105,19 +105,21 @@ def posterior(method: str, width: int) -> Method:
 
 
 def function_prior(flow: str, width: int) -> Callable[[Network], FunctionPrior] | None:
-    """Fewer units than the 16 points of a step cannot explain them all: ``width_aware`` is stiff and not the truth.
+    """Return the prior over functions, or None for the prior of the weights.
 
-    A flow that gives every particle its own score has the prior of the weights there, which is (None).
+    Fewer units than the 16 points of a step cannot explain them all: there ``width_aware`` is stiff and only close to
+    the network's prior. A flow that gives every particle its own score takes the prior of the weights then, the exact
+    one.
     """
     if width > 16:
-        return width_aware
-    return partial(width_aware, jitter=1e-2) if flow == "svgd" else None
+        return partial(width_aware, jitter=1e-3, step_size=0.01)
+    return partial(width_aware, jitter=1e-2, step_size=0.01) if flow == "svgd" else None
 
 
 def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> dict[str, Any]:
     """Return the metrics of one cell; all but ``nuts`` need the row of ``nuts`` in ``store``."""
     width = int(cell.dataset)
-    found = posterior(cell.method, width)(cell.seed, problem(cell.seed, (width, width), ASKED), watch)
-    metrics = judged(found, store.find(reference_of(cell)) if store else None, ASKED, cell.seed)
+    found = posterior(cell.method, width)(cell.seed, sine_task(cell.seed, (width, width), COARSE_GRID), watch)
+    metrics = evaluate_posterior(found, store.find(reference_of(cell)) if store else None, COARSE_GRID, cell.seed)
     del metrics["curves"]
     return metrics

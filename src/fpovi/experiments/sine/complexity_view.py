@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fpovi.experiments.harness.store import Row
 from fpovi.experiments.harness.view import View, short
-from fpovi.experiments.sine.complexity import ASKED, LABELS
-from fpovi.experiments.sine.panel import posterior_panel, rescale, say_distance
+from fpovi.experiments.sine.complexity import COARSE_GRID, LABELS
+from fpovi.experiments.sine.panel import annotate_distance, posterior_panel, rescale
 from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE
 
-SHOWN = {  # method: what its panels are called, and its colour
+SHOWN = {  # method: the label of its panels, and its colour
     "w_svgd": ("weights, SVGD", WEIGHT_SPACE),
     "f_svgd": ("functions, SVGD", FUNCTION_SPACE),
     "f_gfsf": ("functions, GFSF", FUNCTION_SPACE),
@@ -34,7 +34,7 @@ REGIONS = ("data", "gap", "outside")
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """A line per width and method: means over draws of the data."""
+    """Return a record per width and method: means over draws of the data."""
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for row in rows:
         found.setdefault((int(row.cell.dataset), row.cell.method), []).append(row.metrics)
@@ -55,7 +55,7 @@ def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def view(rows: Sequence[Row]) -> View:
-    """W2 and spread ratios by width; of the particle methods the closest in bold."""
+    """Return a table of W2 and spread ratios by width; of the particle methods the closest is bold."""
     records = table(rows)
     found = {(line["width"], line["method"]): line["w2"] for line in records if line["method"] in PARTICLES}
     best = {(w, m) for (w, m), d in found.items() if d == min(v for (width, _), v in found.items() if width == w)}
@@ -85,7 +85,7 @@ def view(rows: Sequence[Row]) -> View:
 
 
 def figure(rows: Sequence[Row]) -> Figure:
-    """The paper's Fig. 5, a column per width and a row per way of three; below, distance and spread over width."""
+    """Draw the paper's Fig. 5, a column per width and a row per method; below, distance and spread over width."""
     seed = rows[0].cell.seed
     shown = {(int(row.cell.dataset), row.cell.method): row for row in rows if row.cell.seed == seed}
     widths = sorted({width for width, _ in shown})
@@ -105,8 +105,8 @@ def figure(rows: Sequence[Row]) -> Figure:
 
 
 def _panel(panel: Axes, row: Row, truth: Row) -> None:
-    posterior_panel(panel, ASKED, row.metrics, truth, SHOWN[row.cell.method][1])
-    say_distance(panel, row.metrics)
+    posterior_panel(panel, COARSE_GRID, row.metrics, truth, SHOWN[row.cell.method][1])
+    annotate_distance(panel, row.metrics)
     panel.set_ylim(_limits(rescale(truth.cell.seed)(truth.metrics["quantiles"])))
 
 

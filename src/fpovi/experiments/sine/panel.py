@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One posterior of the sine toy in a panel, in the units of y, with the exact one dashed on top."""
+"""Panels of figures: a posterior of the sine data in the units of y, with the exact one dashed on top."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fpovi.datasets.sine import sine
 from fpovi.experiments.harness.store import Row
-from fpovi.experiments.sine.posteriors import problem
+from fpovi.experiments.sine.posteriors import sine_task
 from fpovi.plots import TRUTH, fan, observations, outline
 
 Rescale = Callable[[ArrayLike], NDArray[np.float64]]
@@ -24,7 +24,7 @@ def posterior_panel(
     colour: str,
     curves: Sequence[ArrayLike] = (),
 ) -> None:
-    """Dark: 95 % of f. Light: 95 % of a new y; or ``curves``, some of the functions, instead."""
+    """Draw 95 % of f in dark, and in light 95 % of a new y or, if given, ``curves`` (some of the functions)."""
     original = rescale(truth.cell.seed)
     if not curves:
         lower, upper = (original(edge) for edge in metrics["predictive"])
@@ -36,13 +36,13 @@ def posterior_panel(
     panel.set_xlim(x[0], x[-1])
 
 
-def say_distance(panel: Axes, metrics: dict[str, Any], name: str = "W2") -> None:
-    """How far the posterior is from the exact one, in a corner."""
+def annotate_distance(panel: Axes, metrics: dict[str, Any], name: str = "W2") -> None:
+    """Write the distance to the exact posterior into a corner."""
     text = f"{name} {metrics['w2']['all']:.2f}"
     panel.set_title(text, loc="right", color=TRUTH, fontsize=9, fontweight="normal")
 
 
 def rescale(seed: int) -> Rescale:
-    """From standardised y to its own units."""
-    scaling = problem(seed).y_scaling
+    """Return the map from standardised y to its own units."""
+    scaling = sine_task(seed).y_scaling
     return lambda values: np.asarray(values) * scaling.scale + scaling.shift

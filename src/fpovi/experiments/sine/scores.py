@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How draws of f compare with the exact posterior's, region by region, and what of them a figure needs.
+"""Metrics of draws of f against the exact posterior, region by region, and the numbers that a figure needs.
 
-A method is judged by 50 functions; one that can give more (NUTS, a Gaussian process) by the mean over random fifties,
-so that NUTS itself shows what 50 independent draws can reach. All in standardised y.
+A method is scored by 50 functions; one that can give more (NUTS, a Gaussian process) by the mean over random subsets of
+50, so that NUTS itself shows what 50 independent draws can reach. All in standardised y.
 """
 
 from typing import Any
@@ -12,27 +12,33 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fpovi.experiments.harness.store import Row
-from fpovi.experiments.sine.distances import quantiles, wasserstein2
-from fpovi.experiments.sine.posteriors import NOISE, PARTICLES, Draws, Found
+from fpovi.experiments.sine.posteriors import NOISE, PARTICLES, Draws, PosteriorDraws
 
 GAP = (0.6, 0.8)  # in the data
-FIFTIES = 20
+SUBSETS = 20  # of 50 draws
 CURVES = 8
 NOISE_LEVELS = 101
 Quantiles = NDArray[np.float64]
 REGION_NAMES = ("all", "data", "gap", "outside")
 
+LEVELS = (np.arange(100) + 0.5) / 100
 
-def judged(found: Found, reference: Row | None, grid: NDArray[np.float64], seed: int) -> dict[str, Any]:
-    """The numbers of a posterior beside the exact one's row; without that it is the exact one, and keeps quantiles."""
-    draws, facts = found
+
+def evaluate_posterior(
+    posterior: PosteriorDraws, reference: Row | None, grid: NDArray[np.float64], seed: int
+) -> dict[str, Any]:
+    """Return the metrics of a posterior against the exact one's row.
+
+    Without ``reference`` the posterior is the exact one, and its metrics contain its quantiles.
+    """
+    draws, own_metrics = posterior
     truth = quantiles(draws) if reference is None else np.asarray(reference.metrics["quantiles"])
-    metrics = {**score(draws, truth, grid, seed), **outlines(draws), **facts}
+    metrics = {**score(draws, truth, grid, seed), **figure_data(draws), **own_metrics}
     return metrics if reference is not None else {**metrics, "quantiles": [rounded(row) for row in truth]}
 
 
 def regions(grid: NDArray[np.float64]) -> dict[str, NDArray[np.bool_]]:
-    """Where the data are, their gap, and past them, beside the whole."""
+    """Return the grid points of every region: all, where the data are, in their gap, and outside."""
     return {
         "all": np.ones_like(grid, bool),
         "data": (grid > 0) & (grid < GAP[0]),
@@ -42,8 +48,8 @@ def regions(grid: NDArray[np.float64]) -> dict[str, NDArray[np.bool_]]:
 
 
 def score(draws: Draws, truth: Quantiles, grid: NDArray[np.float64], seed: int) -> dict[str, Any]:
-    """W2 to ``truth``, the spread and its ratio to that of ``truth``, each a number per region."""
-    distance = np.mean([wasserstein2(quantiles(some), truth) for some in _fifties(draws, seed)], axis=0)
+    """Return W2 to ``truth``, the spread and its ratio to that of ``truth``, each a number per region."""
+    distance = np.mean([wasserstein2(quantiles(subset), truth) for subset in _subsets(draws, seed)], axis=0)
     spread, true_spread = np.std(quantiles(draws), axis=0), np.std(truth, axis=0)
     means = lambda values: {  # noqa: E731
         region: round(float(values[where].mean()), 5) for region, where in regions(grid).items()
@@ -51,8 +57,8 @@ def score(draws: Draws, truth: Quantiles, grid: NDArray[np.float64], seed: int) 
     return {"w2": means(distance), "spread": means(spread), "spread_ratio": means(spread / true_spread)}
 
 
-def outlines(draws: Draws) -> dict[str, Any]:
-    """The mean, the 95 % bands of f and of a new observation, and a few functions."""
+def figure_data(draws: Draws) -> dict[str, Any]:
+    """Return the mean, the 95 % bands of f and of a new observation, and a few functions."""
     return {
         "mean": rounded(draws.mean(axis=0)),
         "band": [rounded(row) for row in np.quantile(draws, (0.025, 0.975), axis=0)],
@@ -62,19 +68,49 @@ def outlines(draws: Draws) -> dict[str, Any]:
 
 
 def predictive_band(draws: Draws) -> NDArray[np.float64]:
-    """The 95 % band of f + noise: a mixture of normals, each stood for by its own quantiles. ``(2, G)``."""
+    """Return the 95 % band of f + noise, ``(2, G)``: of a mixture of normals, each represented by its quantiles."""
     levels = (np.arange(NOISE_LEVELS) + 0.5) / NOISE_LEVELS
     noisy = draws[:, None, :] + NOISE * stats.norm.ppf(levels)[:, None]
     return np.quantile(noisy.reshape(-1, draws.shape[1]), (0.025, 0.975), axis=0)
 
 
 def rounded(row: Draws) -> list[float]:
-    """Three digits: all that a figure shows, and a row is short."""
+    """Round to the three digits that a figure shows, to keep rows short."""
     return [round(float(value), 3) for value in row]
 
 
-def _fifties(draws: Draws, seed: int) -> list[Draws]:
+def _subsets(draws: Draws, seed: int) -> list[Draws]:
     if len(draws) == PARTICLES:
         return [draws]
     rng = np.random.default_rng(seed)
-    return [draws[rng.choice(len(draws), PARTICLES, replace=False)] for _ in range(FIFTIES)]
+    return [draws[rng.choice(len(draws), PARTICLES, replace=False)] for _ in range(SUBSETS)]
+
+
+def quantiles(draws: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the 100 mid-point quantiles of ``draws (n, G)`` at every grid point, ``(100, G)``."""
+    return np.quantile(np.asarray(draws, np.float64), LEVELS, axis=0)
+
+
+def wasserstein2(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.float64]:
+    r"""Return the 2-Wasserstein distance per grid point between marginals given by their :func:`quantiles`.
+
+    .. math:: W_2^2 = \int_0^1 (F^{-1}(q) - G^{-1}(q))^2 dq \approx \frac1{100} \sum_q (a_q - b_q)^2
+    """
+    return np.sqrt(np.mean((np.asarray(a) - np.asarray(b)) ** 2, axis=0))
+
+
+def gaussian_kl(
+    mean: NDArray[np.floating],
+    covariance: NDArray[np.floating],
+    to_mean: NDArray[np.floating],
+    to_covariance: NDArray[np.floating],
+) -> float:
+    r"""Return the KL divergence from one multivariate normal to another.
+
+    .. math:: \tfrac12\big(\mathrm{tr}(S^{-1}C) + (\mu-m)^T S^{-1} (\mu-m) - d + \log|S| - \log|C|\big)
+    """
+    difference = to_mean - mean
+    solved = np.linalg.solve(to_covariance, np.column_stack([covariance, difference]))
+    trace, quadratic = np.trace(solved[:, :-1]), difference @ solved[:, -1]
+    log_det = np.linalg.slogdet(to_covariance)[1] - np.linalg.slogdet(covariance)[1]
+    return float(0.5 * (trace + quadratic - len(mean) + log_det))

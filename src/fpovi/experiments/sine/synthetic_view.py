@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from fpovi.experiments.harness.store import Row
 from fpovi.experiments.harness.view import View, markdown, short
-from fpovi.experiments.sine.panel import posterior_panel, rescale, say_distance
+from fpovi.experiments.sine.panel import annotate_distance, posterior_panel, rescale
 from fpovi.experiments.sine.posteriors import GRID
 from fpovi.experiments.sine.scores import GAP, REGION_NAMES, predictive_band
-from fpovi.experiments.sine.synthetic import ALGORITHMS, CALLED, COMPARED, FLOWS, LABELS, SPACES
+from fpovi.experiments.sine.synthetic import ALGORITHMS, FLOWS, KERNEL_FLOWS, KERNEL_LABELS, LABELS, SPACES
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, TRUTH, WEIGHT_SPACE
 
 PANELS = ("f_svgd", "w_svgd", "map_ensemble")
@@ -23,28 +23,28 @@ COLOURS = {"w": WEIGHT_SPACE, "f": FUNCTION_SPACE, "released": "#5b7f95"}
 TITLES = {"w": "weight space", "f": "function space", "released": "function space,\nas released"}
 
 
-class Line(NamedTuple):
-    """Panels side by side: methods and what each is called."""
+class PanelRow(NamedTuple):
+    """Panels side by side: methods and the label of each."""
 
     title: str
     panels: dict[str, str]
 
 
-class Grid(NamedTuple):
-    """Lines of panels; the reference stands left of the first, and ``beside`` left of the second."""
+class PanelGrid(NamedTuple):
+    """Rows of panels; the reference stands left of the first, and ``beside`` left of the second."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[PanelRow, ...]
     beside: str | None = None
 
 
 GRIDS = {
-    "paper": Grid(
-        tuple(Line(TITLES[space], {f"{space}_{flow}": label for flow, label in FLOWS.items()}) for space in SPACES)
+    "paper": PanelGrid(
+        tuple(PanelRow(TITLES[space], {f"{space}_{flow}": label for flow, label in FLOWS.items()}) for space in SPACES)
     ),
-    "kernels": Grid(
+    "kernels": PanelGrid(
         tuple(
-            Line(f"weight space,\n{FLOWS[flow]}", {f"w_{flow}{end}": label for end, label in CALLED.items()})
-            for flow in COMPARED
+            PanelRow(f"weight space,\n{FLOWS[flow]}", {f"w_{flow}{end}": label for end, label in KERNEL_LABELS.items()})
+            for flow in KERNEL_FLOWS
         ),
         beside="f_svgd",
     ),
@@ -52,7 +52,7 @@ GRIDS = {
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """One line per method, in the order of the cells: W2 to NUTS and the ratio of spreads, by region."""
+    """Return a record per method, in the order of the cells: W2 to NUTS and the ratio of spreads, by region."""
     return [
         {
             "method": LABELS[row.cell.method],
@@ -65,7 +65,7 @@ def table(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def view(rows: Sequence[Row]) -> View:
-    """The table for the eye, the closest method in bold."""
+    """Return the table of all methods, the closest one in bold."""
     regions = [region for region in REGION_NAMES if region != "all"]
     records = table(rows)
     best = min(row.metrics["w2"]["all"] for row in rows if row.cell.method in ALGORITHMS)
@@ -94,7 +94,7 @@ def view(rows: Sequence[Row]) -> View:
 
 
 def by_draw(rows: Sequence[Row]) -> str:
-    """W2 to NUTS in the rows of ``quick`` as Markdown, a line per method and a column per draw of the data."""
+    """Return W2 to NUTS in the rows of ``quick`` as Markdown: a line per method and a column per draw of the data."""
     rows = [row for row in rows if row.cell.preset == "quick"]
     seeds = list(dict.fromkeys(row.cell.seed for row in rows))
     found = {(row.cell.method, row.cell.seed): row.metrics["w2"]["all"] for row in rows}
@@ -108,7 +108,7 @@ def by_draw(rows: Sequence[Row]) -> str:
 
 
 def of_preset(preset: str, rows: Sequence[Row]) -> str:
-    """The rows of a preset as Markdown, with the reference they were measured against, for the first draw."""
+    """Return the rows of a preset as Markdown, with the reference they were measured against, for the first draw."""
     seed = next(row.cell.seed for row in rows if row.cell.preset == preset)
     kept = [row for row in rows if row.cell.seed == seed]
     return markdown(view([*(row for row in kept if row.cell.method == "nuts"),
@@ -116,7 +116,7 @@ def of_preset(preset: str, rows: Sequence[Row]) -> str:
 
 
 def figure(rows: Sequence[Row]) -> Figure:
-    """Each method's posterior in a panel of its own, NUTS dashed on top: do the bands agree where there are no data?"""
+    """Draw each method's posterior in a panel, NUTS dashed on top: do the bands agree where there are no data?"""
     grid = next((GRIDS[row.cell.preset] for row in rows if row.cell.preset in GRIDS), None)
     with mpl.rc_context(STYLE):
         return _three_panels(rows) if grid is None else _many_panels(rows, grid)
@@ -131,15 +131,15 @@ def _three_panels(rows: Sequence[Row]) -> Figure:
         colour = COLOURS["f" if row.cell.method.startswith("f_") else "w"]
         _panel(panel, row.metrics, truth, colour, row.metrics["curves"])
         panel.set_title(LABELS[row.cell.method], color=colour)
-        say_distance(panel, row.metrics, "distance to NUTS")
+        annotate_distance(panel, row.metrics, "distance to NUTS")
         panel.set_xlabel("x")
     axes[0].set_ylabel("y")
     axes[0].legend(loc="lower left", fontsize=9)
     return drawing
 
 
-def _many_panels(rows: Sequence[Row], grid: Grid) -> Figure:
-    """A panel per method, and left of them the reference. Dark: f; light: a new y."""
+def _many_panels(rows: Sequence[Row], grid: PanelGrid) -> Figure:
+    """Draw a panel per method, and left of them the reference. Dark: f; light: a new y."""
     by_method = {row.cell.method: row for row in rows}
     truth = by_method["nuts"]
     columns = 1 + len(grid.lines[0].panels)
@@ -150,7 +150,7 @@ def _many_panels(rows: Sequence[Row], grid: Grid) -> Figure:
         metrics, colour = by_method[method].metrics, COLOURS[method.split("_")[0]]
         _panel(panel, metrics, truth, colour)
         panel.set_title(label, color=colour)
-        say_distance(panel, metrics)
+        annotate_distance(panel, metrics)
         return colour
 
     exact = np.asarray(truth.metrics["quantiles"])

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The method ``fpovi`` of the preset ``best``: the paper's networks and number of particles, everything else ours.
 
-No one way to learn is best on all sets. The noise of some is Gaussian, of others it has heavy tails or several peaks;
-some functions are smooth; and where inputs are nearly copies of one another or have outliers, networks learn from other
-coordinates what they never learn from these. So several ways are tried on most training rows, and the one that finds
-the rest most probable learns from all of them. These rows also tell how much too narrow or too wide its answers are.
+No one model is best on all sets. The noise of some is Gaussian, of others it has heavy tails or several peaks; some
+functions are smooth; and where inputs are nearly copies of one another or have outliers, networks learn from other
+coordinates what they never learn from these. So several candidates are tried on most training rows, and the one that
+finds the rest most probable learns from all of them. These rows also show how much too narrow or too wide its
+predictions are.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,110 +17,118 @@ from numpy.typing import NDArray
 from fpovi.calibration import nll, recalibrate, rmse
 from fpovi.datasets.scaling import INPUTS
 from fpovi.datasets.uci import Split
-from fpovi.experiments.uci.learners import Plan
-from fpovi.experiments.uci.ways import WAYS, learn
+from fpovi.experiments.uci.candidates import CANDIDATES, fit_predict
+from fpovi.experiments.uci.paper_learners import RunSettings
 from fpovi.networks import num_weights
 from fpovi.predictive import Predictive
 from fpovi.types import DivergedError
 
-HELD, ENOUGH_ROWS, MOST_FOLDS = 0.15, 300, 4  # the share of rows to choose by, how many will do, in how many parts
+# the share of rows to choose by, how many of them are enough, and the most folds to reach that
+HELD_OUT_SHARE, ENOUGH_HELD_OUT, MAX_FOLDS = 0.15, 300, 4
 MANY_ROWS = 2000  # of which a trial takes minutes
-CLOSE = 1.1  # how many times the least RMSE a way may have
-TRIAL_STEPS, MOST_STEPS = 6000, 40_000  # the latter fewer than the paper's on protein alone
-MOST_WEIGHTS = 1000  # that Gauss-Newton steps take on
-STRETCHES = 1.06 ** np.arange(-20, 21)  # of answers about their means, from .3 to 3.2
+MAX_RMSE_RATIO = 1.1  # of a candidate's RMSE to the least
+TRIAL_STEPS, MAX_STEPS = 6000, 40_000  # the latter fewer than the paper's on protein alone
+MAX_WEIGHTS = 1000  # for Gauss-Newton steps
+SPREAD_FACTORS = 1.06 ** np.arange(-20, 21)  # from .3 to 3.2
 
-Told = list[tuple[Predictive, NDArray[np.float64]]]  # of every fold, answers and what came true
+HeldOutPredictions = list[tuple[Predictive, NDArray[np.float64]]]  # of every fold, with the targets
 
 
-def folds(seed: int, split: Split) -> list[Split]:
-    """The training rows alone, some of them to be tested on; where those are few, several times, each row once."""
+def held_out_folds(seed: int, split: Split) -> list[Split]:
+    """Return splits of the training rows alone; where those are few, several, with each row tested at most once."""
     count = len(split.y_train)
-    order, held = np.random.default_rng(seed).permutation(count), max(round(HELD * count), 1)
-    parts = [order[i * held : (i + 1) * held] for i in range(int(np.clip(round(ENOUGH_ROWS / held), 1, MOST_FOLDS)))]
+    order, held = np.random.default_rng(seed).permutation(count), max(round(HELD_OUT_SHARE * count), 1)
+    folds = int(np.clip(round(ENOUGH_HELD_OUT / held), 1, MAX_FOLDS))
+    parts = [order[i * held : (i + 1) * held] for i in range(folds)]
     kept = [np.setdiff1d(order, part) for part in parts]
     x, y = split.x_train, split.y_train
     return [Split(x[rest], y[rest], x[part], y[part]) for rest, part in zip(kept, parts, strict=True)]
 
 
 class Choice(NamedTuple):
-    """A way to learn, from which inputs, in how many steps, and how far its answers are stretched."""
+    """A candidate, its inputs and number of steps, and the factor on the spread of its predictions."""
 
-    way: str
+    candidate: str
     inputs: str
     steps: int
-    stretch: float
+    spread_factor: float
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the choice as it is kept in rows."""
+        return {"way": self.candidate, "inputs": self.inputs, "steps": self.steps, "stretch": self.spread_factor}
 
 
 class Trial(NamedTuple):
-    """What became of a choice on held-out training rows: NLL, and RMSE."""
+    """The NLL and RMSE of a choice on held-out training rows."""
 
     choice: Choice
     nll: float
     rmse: float
 
 
-def choose(seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Choice:
-    """The way that, well stretched, finds held-out training rows most probable; test rows are not looked at.
+def choose(seed: int, hidden: tuple[int, ...], split: Split, settings: RunSettings) -> Choice:
+    """Return the candidate that, its spread corrected, finds held-out training rows most probable.
 
-    Gaussian noise tells which inputs are the best, and the other ways get those. Where the paper takes fewer steps
-    than a trial may, all are tried with both numbers: some sets want more, some less.
+    Test rows have no part in it. Gaussian noise decides which inputs are the best, and the other candidates get those.
+    Where the paper takes fewer steps than a trial may, all are tried with both numbers: some sets want more, some less.
 
-    A way whose mean is much further off than that of another is not taken: where the noise may depend on the inputs,
-    networks can call hard rows noisy and leave them at that. Stretch and way are chosen by the same rows: one number
-    among hundreds of rows makes ways look better by less than .01. After a trial of few steps, each worth many, the
-    noise is still on its way down, so the stretch is that of a whole run.
+    A candidate whose mean is much further off than that of another is not taken: where the noise may depend on the
+    inputs, networks can call hard rows noisy and leave them at that. Spread factor and candidate are chosen by the same
+    rows: one number among hundreds of rows makes candidates look better by less than .01. After a trial of few steps,
+    each worth many, the noise is still on its way down, so the spread factor is that of a whole run.
     """
-    inner = folds(seed, split)
+    folds = held_out_folds(seed, split)
 
-    def tried(way: str, inputs: str, steps: int) -> Trial:
+    def trial(name: str, inputs: str, steps: int) -> Trial:
+        longer = settings._replace(steps=steps)
         try:
-            said = [(learn(way, inputs, seed, hidden, fold, plan._replace(steps=steps)), fold.y_test) for fold in inner]
+            held_out = [(fit_predict(name, inputs, seed, hidden, fold, longer), fold.y_test) for fold in folds]
         except DivergedError:
-            return Trial(Choice(way, inputs, steps, 1.0), math.inf, math.inf)
-        stretch, loss = best_stretch(said)
-        return Trial(Choice(way, inputs, steps, stretch), loss, float(np.mean([rmse(*pair) for pair in said])))
+            return Trial(Choice(name, inputs, steps, 1.0), math.inf, math.inf)
+        factor, loss = best_spread_factor(held_out)
+        return Trial(Choice(name, inputs, steps, factor), loss, float(np.mean([rmse(*pair) for pair in held_out])))
 
-    first = min(plan.steps, TRIAL_STEPS)
-    trials = [tried("gaussian", inputs, first) for inputs in INPUTS]
+    first = min(settings.steps, TRIAL_STEPS)
+    trials = [trial("gaussian", inputs, first) for inputs in INPUTS]
     inputs = min(trials, key=lambda trial: trial.nll).choice.inputs
-    others = ways_beside(hidden, split)
-    trials += [tried(way, inputs, first) for way in others]
+    others = candidates_beside_gaussian(hidden, split)
+    trials += [trial(name, inputs, first) for name in others]
     if first < TRIAL_STEPS:
-        trials += [tried(way, inputs, TRIAL_STEPS) for way in ("gaussian", *others)]
+        trials += [trial(name, inputs, TRIAL_STEPS) for name in ("gaussian", *others)]
     least = min(trial.rmse for trial in trials)
-    chosen = min((trial for trial in trials if trial.rmse <= CLOSE * least), key=lambda trial: trial.nll).choice
-    steps = max(chosen.steps, min(plan.steps, MOST_STEPS))
-    if WAYS[chosen.way].pace.worth > 1 and steps > chosen.steps:
-        return tried(chosen.way, chosen.inputs, steps).choice
+    chosen = min(
+        (trial for trial in trials if trial.rmse <= MAX_RMSE_RATIO * least), key=lambda trial: trial.nll
+    ).choice
+    steps = max(chosen.steps, min(settings.steps, MAX_STEPS))
+    if CANDIDATES[chosen.candidate].optimiser.adam_steps > 1 and steps > chosen.steps:
+        return trial(chosen.candidate, chosen.inputs, steps).choice
     return chosen._replace(steps=steps)
 
 
-def ways_beside(hidden: tuple[int, ...], split: Split) -> tuple[str, ...]:
-    """What is tried beside Gaussian noise.
+def candidates_beside_gaussian(hidden: tuple[int, ...], split: Split) -> tuple[str, ...]:
+    """Return the names of candidates that are tried beside Gaussian noise.
 
-    Where rows are many a trial is long, and heavy tails are not tried: a mixture has any it likes. Smooth units are.
-    (They did not do for few rows.) Under Gaussian noise they learn by Gauss-Newton steps, if weights are not too many.
+    Where rows are many a trial is long, and heavy tails are not tried: a mixture can have any. Smooth units are. (For
+    few rows they did worse.) Under Gaussian noise they learn by Gauss-Newton steps, if weights are not too many.
     """
     if len(split.y_train) <= MANY_ROWS:
         return ("mixture", "student_t")
-    few_weights = num_weights((split.x_train.shape[1], *hidden, 1)) <= MOST_WEIGHTS
+    few_weights = num_weights((split.x_train.shape[1], *hidden, 1)) <= MAX_WEIGHTS
     return ("mixture", "smooth mixture", *(("smooth",) if few_weights else ()))
 
 
-def best_stretch(said: Told) -> tuple[float, float]:
-    """The factor by which all answers are best stretched about their means, and the NLL then."""
-    losses = {c: stretched_nll(said, c) for c in STRETCHES.tolist()}
-    stretch = min(losses, key=losses.__getitem__)
-    return stretch, losses[stretch]
+def best_spread_factor(held_out: HeldOutPredictions) -> tuple[float, float]:
+    """Return the factor on the spread of all predictions with the least NLL, the mean over folds, and that NLL."""
+    losses = {
+        factor: float(np.mean([nll(recalibrate(predictive, factor), y) for predictive, y in held_out]))
+        for factor in SPREAD_FACTORS.tolist()
+    }
+    factor = min(losses, key=losses.__getitem__)
+    return factor, losses[factor]
 
 
-def stretched_nll(said: Told, stretch: float) -> float:
-    """The mean over folds."""
-    return float(np.mean([nll(recalibrate(told, stretch), y) for told, y in said]))
-
-
-def answer(choice: Choice, seed: int, hidden: tuple[int, ...], split: Split, plan: Plan) -> Predictive:
-    """What the chosen way, having learned from all training rows, says of the test rows."""
-    whole = plan._replace(steps=choice.steps)
-    return recalibrate(learn(choice.way, choice.inputs, seed, hidden, split, whole), choice.stretch)
+def predict_with(choice: Choice, seed: int, hidden: tuple[int, ...], split: Split, settings: RunSettings) -> Predictive:
+    """Train the chosen candidate on all training rows and predict the test rows."""
+    whole = settings._replace(steps=choice.steps)
+    found = fit_predict(choice.candidate, choice.inputs, seed, hidden, split, whole)
+    return recalibrate(found, choice.spread_factor)

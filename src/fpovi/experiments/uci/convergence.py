@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``convergence``: the NLL of held-out rows in the course of training, as Wang et al. (2019) plot it for concrete.
 
-The setup is that of ``uci-deep``, looked at every 20 epochs. The test rows show how well each method is doing, and the
-rows kept for validation which epoch they would choose.
+The setup is that of ``uci-deep``, with a report every 20 epochs. The test rows show how well each method is doing, and
+the rows kept for validation which epoch they would choose.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from fpovi.experiments.harness.experiment import Options, Watch, grid, silent
 from fpovi.experiments.harness.statistics import mean_of, plus_minus
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.view import View
-from fpovi.experiments.uci.learners import LEARNERS
-from fpovi.experiments.uci.methods import lesson_of
+from fpovi.experiments.uci.methods import scaled_model
+from fpovi.experiments.uci.paper_learners import LEARNERS
 from fpovi.experiments.uci.run import load_task
 from fpovi.experiments.uci.setups import LABELS
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, WEIGHT_SPACE
@@ -36,7 +36,7 @@ DASHES = ("-", "--", ":", "-.")  # methods of one space
 
 
 def cells(options: Options) -> list[Cell]:
-    """Every method on the first splits of concrete, or of other sets."""
+    """Return the cells of every method on the first splits of concrete, or of other sets."""
     number = lookup(SPLITS, options.preset, "preset")
     return grid(
         "convergence", options, datasets=("concrete",), splits=lambda dataset: number, methods=METHODS,
@@ -45,27 +45,27 @@ def cells(options: Options) -> list[Cell]:
 
 
 def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> dict[str, Any]:
-    """``epochs`` of all looks, and what they showed: the NLL of test rows and of those kept for validation."""
+    """Return the ``epochs`` of all reports, and the NLL of test and validation rows in each of them."""
     task = load_task(replace(cell, experiment=SETUP))
-    lesson = lesson_of(task)
+    model = scaled_model(task)
     held = {"test_nll": (task.split.x_test, task.split.y_test)}
     if task.valid is not None:
         held["valid_nll"] = task.valid
-    course: dict[str, list[float]] = {"epochs": [], **{name: [] for name in held}}
+    curves: dict[str, list[float]] = {"epochs": [], **{name: [] for name in held}}
 
-    def look(state: State, history: Info) -> None:
-        watch(int(state.step), task.plan.steps, float(history.log_likelihood[-1]))
-        course["epochs"].append(int(state.step) // task.batches)
+    def report(state: State, history: Info) -> None:
+        watch(int(state.step), task.settings.steps, float(history.log_likelihood[-1]))
+        curves["epochs"].append(int(state.step) // task.steps_per_epoch)
         for name, (x, y) in held.items():
-            course[name].append(float(nll(lesson.answer(state, x), y)))
+            curves[name].append(float(nll(model.predict(state, x), y)))
 
     learn = lookup(LEARNERS, cell.method, "method")
-    learn(jax.random.key(task.seed), lesson.network, lesson.scaled.train, task.plan, look)
-    return course
+    learn(jax.random.key(task.seed), model.network, model.scaled.train, task.settings, report)
+    return curves
 
 
-class Course(NamedTuple):
-    """One run in four numbers: where it ends, its lowest point and when, and how it moves in its second half."""
+class CurveSummary(NamedTuple):
+    """The last and the lowest value of a curve, the epoch of the lowest, and how much its second half changes."""
 
     last: float
     lowest: float
@@ -73,33 +73,33 @@ class Course(NamedTuple):
     change: float
 
 
-def in_numbers(metrics: dict[str, Any]) -> Course:
-    r"""The course of a cell's test NLL; ``change`` is the root mean square from look to look.
+def summarise(metrics: dict[str, Any]) -> CurveSummary:
+    r"""Summarise the test NLL of a cell; ``change`` is the root mean square from report to report.
 
-    >>> in_numbers({"epochs": [20, 40, 60, 80], "test_nll": [4.0, 2.0, 2.5, 2.5]})
-    Course(last=2.5, lowest=2.0, epoch=40, change=0.353...)
+    >>> summarise({"epochs": [20, 40, 60, 80], "test_nll": [4.0, 2.0, 2.5, 2.5]})
+    CurveSummary(last=2.5, lowest=2.0, epoch=40, change=0.353...)
     """
     found = np.asarray(metrics["test_nll"])
     steps = np.diff(found[(len(found) - 1) // 2 :])
     change = float(np.sqrt(np.mean(steps**2))) if len(steps) else 0.0
-    return Course(float(found[-1]), float(found.min()), metrics["epochs"][int(found.argmin())], change)
+    return CurveSummary(float(found[-1]), float(found.min()), metrics["epochs"][int(found.argmin())], change)
 
 
-def chosen(metrics: dict[str, Any]) -> tuple[int, float]:
-    """The epoch that the validation rows choose, and the test NLL there."""
+def chosen_epoch(metrics: dict[str, Any]) -> tuple[int, float]:
+    """Return the epoch that the validation rows choose, and the test NLL there."""
     best = int(np.argmin(metrics["valid_nll"]))
     return metrics["epochs"][best], metrics["test_nll"][best]
 
 
 def view(rows: Sequence[Row]) -> View:
-    """A line per method: does it settle, and would it have been better to stop?"""
+    """Return a table with a line per method: does it settle, and would it have been better to stop?"""
     records, lines, last = [], [], ""
     for dataset, method in dict.fromkeys((row.cell.dataset, row.cell.method) for row in rows):
         found = [row.metrics for row in rows if (row.cell.dataset, row.cell.method) == (dataset, method)]
-        courses = [in_numbers(metrics) for metrics in found]
-        means = {name: mean_of([getattr(course, name) for course in courses]) for name in Course._fields}
-        means["rise"] = mean_of([course.last - course.lowest for course in courses])
-        means["chosen"] = mean_of([chosen(metrics)[1] for metrics in found])
+        curves = [summarise(metrics) for metrics in found]
+        means = {name: mean_of([getattr(curve, name) for curve in curves]) for name in CurveSummary._fields}
+        means["rise"] = mean_of([curve.last - curve.lowest for curve in curves])
+        means["chosen"] = mean_of([chosen_epoch(metrics)[1] for metrics in found])
         shown = [plus_minus(means[name]) for name in ("last", "chosen", "lowest", "rise", "change")]
         lines.append([dataset if dataset != last else "", LABELS[method], *shown, f"{means['epoch'].value:.0f}"])
         records.append({"dataset": dataset, "method": method, **{name: m.value for name, m in means.items()}})
@@ -110,7 +110,7 @@ def view(rows: Sequence[Row]) -> View:
         explanation=(
             f"two hidden layers; test rows, every {epochs[0]} of {epochs[-1]:,} epochs; chosen: at the epoch that "
             "validation rows choose",
-            "rise: from the lowest to the last; change: root mean square from look to look in the second half",
+            "rise: from the lowest to the last; change: root mean square from report to report in the second half",
         ),
         columns=("set", "method", "last", "chosen", "lowest", "rise", "change", "lowest at epoch"),
         lines=lines,
@@ -120,20 +120,20 @@ def view(rows: Sequence[Row]) -> View:
 
 
 def figure(rows: Sequence[Row]) -> Figure:
-    """A panel per set and a line per method, the mean over splits; dots are what validation rows choose."""
+    """Draw a panel per set and a line per method, the mean over splits; dots are what validation rows choose."""
     datasets = list(dict.fromkeys(row.cell.dataset for row in rows))
     with mpl.rc_context(STYLE):
         drawing = Figure(figsize=(6.2 * len(datasets), 3.8), layout="constrained")
         axes = drawing.subplots(1, len(datasets), squeeze=False)[0]
         for panel, dataset in zip(axes, datasets, strict=True):
             here = [row for row in rows if row.cell.dataset == dataset]
-            for method, (colour, dash) in _looks_of(dict.fromkeys(row.cell.method for row in here)).items():
+            for method, (colour, dash) in _line_styles(dict.fromkeys(row.cell.method for row in here)).items():
                 found = [row.metrics for row in here if row.cell.method == method]
                 epochs, curves = found[0]["epochs"], np.asarray([metrics["test_nll"] for metrics in found])
                 for curve in curves if len(curves) > 1 else ():
                     panel.plot(epochs, curve, dash, color=colour, alpha=0.2, linewidth=0.8)
                 panel.plot(epochs, curves.mean(axis=0), dash, color=colour, linewidth=1.8, label=LABELS[method])
-                panel.plot(*np.transpose([chosen(metrics) for metrics in found]), "o", color=colour, markersize=4)
+                panel.plot(*np.transpose([chosen_epoch(metrics) for metrics in found]), "o", color=colour, markersize=4)
             panel.set_title(dataset)
             panel.set(xlabel="epochs", ylabel="NLL of test rows")
             panel.grid(axis="y", color=MUTED, alpha=0.2)
@@ -141,12 +141,12 @@ def figure(rows: Sequence[Row]) -> Figure:
     return drawing
 
 
-def _looks_of(methods: Sequence[str] | dict[str, None]) -> dict[str, tuple[str, str]]:
-    """Colour by space, dashes by method."""
+def _line_styles(methods: Sequence[str] | dict[str, None]) -> dict[str, tuple[str, str]]:
+    """Return the colour, by space, and the dashes of every method."""
     count: dict[str, int] = {}
-    looks = {}
+    styles = {}
     for method in methods:
         colour = COLOURS.get(method[:2], MUTED)
-        looks[method] = colour, DASHES[count.get(colour, 0) % len(DASHES)]
+        styles[method] = colour, DASHES[count.get(colour, 0) % len(DASHES)]
         count[colour] = count.get(colour, 0) + 1
-    return looks
+    return styles

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figure of ``uci`` and its kin: the paper's chart of methods over data sets."""
+"""The figure of the tables on UCI sets: the paper's chart of methods over data sets."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ COLOURS = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE, "fp": INK}  # by the start 
 
 
 def figure(setup: Setup, rows: Sequence[Row]) -> Figure:
-    """RMSE above NLL, a panel per set with a scale of its own: ours filled, the paper's hollow."""
+    """Draw RMSE above NLL, a panel per set with a scale of its own: ours filled, the paper's hollow."""
     records = view(setup, rows).records
     datasets = list(dict.fromkeys(record["dataset"] for record in records))
     methods = [name for name in NAMES if any(record["method"] == name for record in records)]
@@ -53,7 +53,7 @@ def _draw(panel: Axes, records: Sequence[Record], methods: Sequence[str]) -> Non
             if low <= ours[0] <= high:
                 panel.errorbar(ours[0], place, xerr=ours[1], fmt="o", color=colour)
             else:
-                _beyond(panel, ours[0], place, colour)
+                _draw_arrow(panel, ours[0], place, colour)
         if theirs := _published(record):
             hollow: dict[str, Any] = {"fmt": "o", "color": colour, "mfc": "white", "alpha": 0.6}
             panel.errorbar(theirs[0], place + (0.3 if ours else 0.0), xerr=theirs[1], **hollow)
@@ -61,9 +61,10 @@ def _draw(panel: Axes, records: Sequence[Record], methods: Sequence[str]) -> Non
 
 
 def _limits(records: Sequence[Record]) -> tuple[float, float]:
-    """Room for all particle methods and what is published; others may be far off, and would make these one dot.
+    """Return limits with room for all particle methods and what is published.
 
-    Rivals are seldom better than they: there is half as much room on the left.
+    Others may be far off, and would make these one dot. They are seldom better: the room on the left is half of that on
+    the right.
     """
     particles = [record for record in records if record["method"][:2] in COLOURS or record["method"] in CITED]
     spans = [span for record in particles or records for span in (_measured(record), _published(record)) if span]
@@ -73,20 +74,20 @@ def _limits(records: Sequence[Record]) -> tuple[float, float]:
 
 
 def _measured(record: Record) -> tuple[float, float] | None:
-    """Mean and error, 0 of a single split; none where it is not finite."""
+    """Return mean and error (0 of a single split), or None where the mean is not finite."""
     if "mean" not in record or not math.isfinite(record["mean"]):
         return None
     return record["mean"], record["standard_error"] or 0.0
 
 
 def _published(record: Record) -> tuple[float, float] | None:
-    """Mean and error as printed, and the error of printing itself."""
+    """Return the printed mean, and the printed error plus that of rounding."""
     theirs = record.get("published")
     return None if theirs is None else (theirs["mean"], theirs["standard_error"] + ROUNDING)
 
 
-def _beyond(panel: Axes, value: float, place: int, colour: str) -> None:
-    """An arrow at the edge, and the number."""
+def _draw_arrow(panel: Axes, value: float, place: int, colour: str) -> None:
+    """Draw an arrow at the edge, and the number."""
     low, high = panel.get_xlim()
     right = value > high
     at, inwards = (high, -1) if right else (low, 1)

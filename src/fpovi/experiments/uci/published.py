@@ -1,5 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What Wang et al. (2019) print of the UCI sets: numbers to stand beside ours, never made by our code.
+r"""The UCI tables as Wang et al. (2019) print them: numbers to stand beside ours, never made by our code.
+
+=================  ==========================================================  ===================
+here               section of the paper's appendix                             label
+=================  ==========================================================  ===================
+``FLOW_TABLE``     "Full Results with Different POVI Procedures"               tbl:uci-povi-*
+``DEEP_TABLE``     "Comparison with Other Methods", Azizpour et al. (2018)     tbl:mcbn-mnf
+``VIP_TABLE``      "Comparison with Other Methods", Ma et al. (2018)           tbl:uci-vip
+``NARROW_TABLE``   "Benchmark on a Narrow Architecture"                        tbl:uci-narrower
+``KERNEL_TABLE``   "On Alternative Kernels for Weight-Space POVI"              tbl:nll-uci-altk
+=================  ==========================================================  ===================
 
 20 particles everywhere. After ± is the standard deviation over splits, divided by n and not by n − 1, over √n: smaller
 than ours by 2.5 % at 20 splits and by 11 % at the 5 of protein. The splits are random ones.
@@ -30,7 +40,7 @@ Table = dict[tuple[str, str, str], Published]  # by data set, metric and method
 
 
 def _table(methods: tuple[str, ...], **lines_of_metric: Lines) -> Table:
-    """``methods`` in the order of the columns of every metric."""
+    """Return a table from its lines; ``methods`` are the columns of every metric."""
     return {
         (dataset, metric, method): Published(*numbers)
         for metric, lines in lines_of_metric.items()
@@ -61,10 +71,10 @@ _NLL: Lines = {
     "wine-red": ((0.93, 0.01), (0.97, 0.01), (0.97, 0.01), (0.89, 0.02), (0.92, 0.02), (0.92, 0.02)),
     "yacht": ((1.23, 0.04), (1.39, 0.07), (1.37, 0.07), (1.00, 0.22), (1.08, 0.28), (1.09, 0.29)),
 }
-FLOWS = _table(("w-svgd", "w-w-sgld-b", "w-pi-sgld", "f-svgd", "f-w-sgld-b", "f-pi-sgld"), rmse=_RMSE, nll=_NLL)
+FLOW_TABLE = _table(("w-svgd", "w-w-sgld-b", "w-pi-sgld", "f-svgd", "f-w-sgld-b", "f-pi-sgld"), rmse=_RMSE, nll=_NLL)
 
 # "Comparison with Other Methods", the setup of Azizpour et al. (2018), from whom MCBN and MNF are cited (tbl:mcbn-mnf)
-DEEP = _table(
+DEEP_TABLE = _table(
     ("mcbn", "mnf", "f-svgd"),
     rmse={
         "boston": ((2.75, 0.05), (2.98, 0.06), (2.88, 0.14)),
@@ -87,7 +97,7 @@ DEEP = _table(
 )
 
 # The same place, the setup of Ma et al. (2018), from whom VIP-BNN is cited (tbl:uci-vip)
-VIP = _table(
+VIP_TABLE = _table(
     ("vip", "f-svgd"),
     rmse={
         "boston": ((2.88, 0.14), (2.54, 0.14)),
@@ -114,7 +124,7 @@ VIP = _table(
 )
 
 # "Benchmark on a Narrow Architecture", MFVI and α-dropout cited from Ma et al. (2018) (tbl:uci-narrower)
-NARROW = _table(
+NARROW_TABLE = _table(
     ("mfvi", "alpha-dropout", "w-svgd", "f-svgd"),
     rmse={
         "boston": ((3.85, 0.22), (3.06, 0.09), (2.77, 0.20), (2.58, 0.12)),
@@ -131,7 +141,7 @@ NARROW = _table(
 )
 
 # "On Alternative Kernels for Weight-Space POVI" (tbl:nll-uci-altk): NLL alone, and SVGD alone
-KERNELS = _table(
+KERNEL_TABLE = _table(
     ("w-svgd", "w-svgd-ka", "w-svgd-kf", "f-svgd"),
     nll={
         "boston": ((2.50, 0.03), (2.50, 0.07), (2.49, 0.06), (2.47, 0.08)),
@@ -142,11 +152,11 @@ KERNELS = _table(
 
 
 def errors_apart(ours: Mean, theirs: Published) -> float:
-    r"""How many standard errors lie between the two means, after what rounding may hide.
+    r"""Return how many standard errors lie between the two means, less what rounding may hide.
 
     .. math:: \max(|a - b| - .005,\, 0) \,/\, \sqrt{s_a^2 + s_b^2}
 
-    The splits are taken for other draws: on their very splits the means would be closer than this says.
+    The splits are taken for independent draws: on the same splits the means would be closer than this says.
 
     >>> round(errors_apart(Mean(2.70, 0.03, 20), Published(2.50, 0.04)), 2)  # .195/.05
     3.9

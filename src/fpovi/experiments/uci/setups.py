@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables on UCI sets as data: what sets one apart from another is a record, and one program runs them all."""
+"""The specification of every table on UCI sets: its networks, methods, sets and presets as a record."""
 
 from typing import NamedTuple
 
@@ -37,46 +37,56 @@ CITED = {
     "mfvi": "MFVI, cited",
     "alpha-dropout": "α-dropout, cited",
 }
-FLOWS = ("f-svgd", "f-w-sgld-b", "f-pi-sgld", "f-gfsf", "w-svgd", "w-w-sgld-b", "w-pi-sgld", "w-gfsf", "ensemble")
-OTHERS = ("mc-dropout", "bbb", "sghmc", "gp")
-ON_FEW_ROWS = {"nuts": ("boston", "concrete", "energy", "yacht")}  # methods too slow for more than 1,100 rows
-ON_FUNCTIONS = ("w-svgd-kf", "w-svgd-ka", "w-w-sgld-b-kf", "w-w-sgld-b-ka")  # kernels that look at what networks say
+FLOW_METHODS = (
+    "f-svgd",
+    "f-w-sgld-b",
+    "f-pi-sgld",
+    "f-gfsf",
+    "w-svgd",
+    "w-w-sgld-b",
+    "w-pi-sgld",
+    "w-gfsf",
+    "ensemble",
+)
+BASELINE_METHODS = ("mc-dropout", "bbb", "sghmc", "gp")
+SMALL_SETS_ONLY = {"nuts": ("boston", "concrete", "energy", "yacht")}  # methods too slow for more than 1,100 rows
+KERNEL_METHODS = ("w-svgd-kf", "w-svgd-ka", "w-w-sgld-b-kf", "w-w-sgld-b-ka")  # weight space, kernels of outputs
 SMALL = ("boston", "concrete", "energy", "wine-red", "yacht")
-WHOLE = "paper"  # the preset whose rows may be compared with what is published
+PAPER_PRESET = "paper"  # the preset whose rows may be compared with what is published
 
 
 class Preset(NamedTuple):
-    """What is run: sets and methods, how many splits (of protein and of others), and how long.
+    """The sets and methods to run, how many splits (of protein and of others), and for how long.
 
     ``epochs`` are those of sets with few rows and of all others, ``gp_rows`` the most that the Gaussian process sees.
-    ``beside`` are methods whose rows are those of the preset ``paper``: they run there, for both.
+    The methods in ``from_paper_preset`` share their rows with the preset ``paper``, which has the same settings.
     """
 
     datasets: tuple[str, ...]
     splits: int
-    splits_of_protein: int
+    protein_splits: int
     epochs: tuple[int, int]
     methods: tuple[str, ...]
-    beside: tuple[str, ...] = ()
+    from_paper_preset: tuple[str, ...] = ()
     gp_rows: int = 2000
 
-    def owner(self, method: str, name: str) -> str:
-        """Whose row the cell of a method is: that of this preset, called ``name``, or of ``paper``."""
-        return WHOLE if self.beside and method not in self.methods else name
+    def row_preset(self, method: str, name: str) -> str:
+        """Return the preset in the rows of a method: this one, called ``name``, or ``paper``."""
+        return PAPER_PRESET if self.from_paper_preset and method not in self.methods else name
 
 
 class Setup(NamedTuple):
     """One table: the networks, what chooses the last epoch, the methods, and what the paper prints.
 
     ``rows_in`` names the setup to which its cells belong: another's, if the table only shows them in another way.
-    With ``held_out`` rows are kept from training, and the epoch is that of the look at which they are most probable.
-    ``methods`` may be asked for, beyond those of a preset.
+    With ``held_out`` rows are kept from training, and the epoch is that of the report in which they are most probable.
+    ``methods`` may be chosen by a user, beyond those of a preset.
     """
 
     title: str
     rows_in: str
     hidden: tuple[int, ...]
-    hidden_of_protein: tuple[int, ...]
+    protein_hidden: tuple[int, ...]
     presets: dict[str, Preset]
     methods: tuple[str, ...]
     published: Table
@@ -84,17 +94,19 @@ class Setup(NamedTuple):
     held_out: bool = False
 
     def preset(self, name: str) -> Preset:
-        """By name, or a ``ValueError`` that lists those there are."""
+        """Return a preset by name, or raise a ``ValueError`` that lists the known ones."""
         return lookup(self.presets, name, "preset")
 
 
 _MAIN = {
-    "quick": Preset(SMALL, 2, 2, epochs=(200, 800), methods=(*FLOWS, *OTHERS), gp_rows=500),
-    "paper": Preset(tuple(UCI), 20, 5, epochs=(500, 3000), methods=(*FLOWS, *OTHERS, *ON_FEW_ROWS)),
-    "best": Preset(tuple(UCI), 20, 5, epochs=(500, 3000), methods=("fpovi",), beside=("f-svgd",)),
+    "quick": Preset(SMALL, 2, 2, epochs=(200, 800), methods=(*FLOW_METHODS, *BASELINE_METHODS), gp_rows=500),
+    "paper": Preset(
+        tuple(UCI), 20, 5, epochs=(500, 3000), methods=(*FLOW_METHODS, *BASELINE_METHODS, *SMALL_SETS_ONLY)
+    ),
+    "best": Preset(tuple(UCI), 20, 5, epochs=(500, 3000), methods=("fpovi",), from_paper_preset=("f-svgd",)),
 }
-_OF_KERNELS = ("f-svgd", "w-svgd", "w-w-sgld-b", *ON_FUNCTIONS)
-_IN_DEEP = ("boston", "concrete", "kin8nm", "power", "protein", "wine-red", "yacht")
+_KERNEL_TABLE = ("f-svgd", "w-svgd", "w-w-sgld-b", *KERNEL_METHODS)
+_DEEP_SETS = ("boston", "concrete", "kin8nm", "power", "protein", "wine-red", "yacht")
 _NARROW_SETS, _NARROW_METHODS = ("boston", "kin8nm", "power", "protein"), ("f-svgd", "w-svgd")
 _VIP = {
     "quick": Preset(SMALL, 2, 2, epochs=(200, 800), methods=("f-svgd",)),
@@ -106,36 +118,36 @@ SETUPS = {
         title="UCI regression: one hidden layer, 20 networks",
         rows_in="uci",
         hidden=(50,),
-        hidden_of_protein=(100,),
+        protein_hidden=(100,),
         presets=_MAIN,
-        methods=("fpovi", *FLOWS, *OTHERS, *ON_FEW_ROWS, *ON_FUNCTIONS),
-        published=published.FLOWS,
+        methods=("fpovi", *FLOW_METHODS, *BASELINE_METHODS, *SMALL_SETS_ONLY, *KERNEL_METHODS),
+        published=published.FLOW_TABLE,
         sources="SVGD largely cited from elsewhere",
     ),
     "kernels": Setup(
-        title="Kernels in weight space that look at functions (k_f) or activations (k_a)",
+        title="Kernels in weight space that compare functions (k_f) or activations (k_a)",
         rows_in="uci",
         hidden=(50,),
-        hidden_of_protein=(100,),
+        protein_hidden=(100,),
         presets={
-            "quick": _MAIN["quick"]._replace(datasets=("boston", "yacht"), methods=_OF_KERNELS),
-            "paper": _MAIN["paper"]._replace(datasets=("boston", "yacht", "concrete"), methods=_OF_KERNELS),
+            "quick": _MAIN["quick"]._replace(datasets=("boston", "yacht"), methods=_KERNEL_TABLE),
+            "paper": _MAIN["paper"]._replace(datasets=("boston", "yacht", "concrete"), methods=_KERNEL_TABLE),
         },
-        methods=("f-w-sgld-b", *_OF_KERNELS),
-        published=published.KERNELS,
+        methods=("f-w-sgld-b", *_KERNEL_TABLE),
+        published=published.KERNEL_TABLE,
         sources="SVGD largely cited from elsewhere; no RMSE is printed",
     ),
     "uci-deep": Setup(
         title="UCI regression: two hidden layers, the best epoch by held-out rows",
         rows_in="uci-deep",
         hidden=(50, 50),
-        hidden_of_protein=(100, 100),
+        protein_hidden=(100, 100),
         presets={
             "quick": Preset(("boston", "concrete", "yacht"), 2, 2, epochs=(200, 200), methods=("f-svgd", "ensemble")),
-            "paper": Preset(_IN_DEEP, 20, 5, epochs=(1000, 1000), methods=("f-svgd", "w-svgd", "ensemble")),
+            "paper": Preset(_DEEP_SETS, 20, 5, epochs=(1000, 1000), methods=("f-svgd", "w-svgd", "ensemble")),
         },
-        methods=FLOWS,
-        published=published.DEEP,
+        methods=FLOW_METHODS,
+        published=published.DEEP_TABLE,
         sources="MCBN and MNF cited there from Azizpour et al. (2018)",
         held_out=True,
     ),
@@ -143,23 +155,23 @@ SETUPS = {
         title="UCI regression: two hidden layers of 10",
         rows_in="uci-vip",
         hidden=(10, 10),
-        hidden_of_protein=(10, 10),
+        protein_hidden=(10, 10),
         presets=_VIP,
-        methods=("fpovi", *FLOWS, *OTHERS),
-        published=published.VIP,
+        methods=("fpovi", *FLOW_METHODS, *BASELINE_METHODS),
+        published=published.VIP_TABLE,
         sources="VIP-BNN cited there from Ma et al. (2018), who learn the scales of their prior too",
     ),
     "uci-narrow": Setup(
         title="UCI regression: two hidden layers of 10, where weight space does well",
         rows_in="uci-vip",
         hidden=(10, 10),
-        hidden_of_protein=(10, 10),
+        protein_hidden=(10, 10),
         presets={
             "quick": _VIP["quick"]._replace(datasets=("boston",), methods=_NARROW_METHODS),
             "paper": _VIP["paper"]._replace(datasets=_NARROW_SETS, methods=_NARROW_METHODS),
         },
-        methods=("fpovi", *FLOWS, *OTHERS),
-        published=published.NARROW,
+        methods=("fpovi", *FLOW_METHODS, *BASELINE_METHODS),
+        published=published.NARROW_TABLE,
         sources="MFVI and α-dropout cited there from Ma et al. (2018)",
     ),
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of ``uci`` and its kin, made from rows, with the paper's numbers beside ours."""
+"""The tables on UCI sets, made from rows, with the paper's numbers beside ours."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from fpovi.experiments.harness.statistics import (
 from fpovi.experiments.harness.store import Row
 from fpovi.experiments.harness.view import View
 from fpovi.experiments.uci.published import Published, errors_apart
-from fpovi.experiments.uci.setups import CITED, LABELS, WHOLE, Preset, Setup
+from fpovi.experiments.uci.setups import CITED, LABELS, PAPER_PRESET, Preset, Setup
 
 REFERENCE = "f-svgd"
 COLUMNS = (
@@ -30,32 +30,35 @@ Place = tuple[str, str, str]  # set, method, metric
 
 
 def view(setup: Setup, rows: Sequence[Row]) -> View:
-    """A line per set and method, the significantly best of each set in bold."""
+    """Return a table with a line per set and method, the significantly best of each set in bold."""
     name, rows = _as_one_preset(setup, rows)
     found = compare(rows, LABELS, setup.title, SCORES, REFERENCE)
     records = [_with_published(setup, record) for record in found.records]
     records += _cited(setup, dict.fromkeys(row.cell.dataset for row in rows))
-    whole = setup.presets[name].epochs == setup.presets[WHOLE].epochs
+    full_length = setup.presets[name].epochs == setup.presets[PAPER_PRESET].epochs
     return View(
         title=setup.title,
         explanation=(*_explanation(setup, name), *found.explanation),
         columns=COLUMNS,
         lines=_lines({(r["dataset"], r["method"], r["metric"]): r for r in records}, _mean_seconds(rows)),
-        notes=(*(_agreement(records) if whole else ()), *_choices(rows)),
+        notes=(*(_agreement(records) if full_length else ()), *_chosen_candidates(rows)),
         records=records,
         keys=2,
     )
 
 
 def best_beside_paper(rows: Sequence[Row]) -> View:
-    """``fpovi`` of the preset ``best`` beside the paper's f-SVGD, a line per set, on the splits that both have."""
+    """Return a table of ``fpovi`` of the preset ``best`` beside the paper's f-SVGD, on the splits that both have."""
 
-    def of(method: str, preset: str) -> dict[str, dict[str, Scores]]:
-        wanted = (method, preset, "standard")
-        own = [row for row in rows if (row.cell.method, row.cell.preset, row.cell.split_kind) == wanted]
+    def scores_of(method: str, preset: str) -> dict[str, dict[str, Scores]]:
+        own = [
+            row
+            for row in rows
+            if (row.cell.method, row.cell.preset, row.cell.split_kind) == (method, preset, "standard")
+        ]
         return {metric: {set_: found[method] for set_, found in collect(own, metric).items()} for metric in SCORES}
 
-    ours, theirs = of("fpovi", "best"), of(REFERENCE, WHOLE)
+    ours, theirs = scores_of("fpovi", "best"), scores_of(REFERENCE, PAPER_PRESET)
     lines = []
     for dataset in sorted(ours["nll"].keys() & theirs["nll"].keys()):
         own, other = ours["nll"][dataset], theirs["nll"][dataset]
@@ -77,29 +80,29 @@ def best_beside_paper(rows: Sequence[Row]) -> View:
 
 
 def _as_one_preset(setup: Setup, rows: Sequence[Row]) -> tuple[str, list[Row]]:
-    """The preset that is shown, and all its rows, those it has from another one as its own."""
-    name = next((row.cell.preset for row in rows if row.cell.preset != WHOLE), WHOLE)
+    """Return the preset that is shown, and all rows as of this preset, also those it shares with ``paper``."""
+    name = next((row.cell.preset for row in rows if row.cell.preset != PAPER_PRESET), PAPER_PRESET)
     preset = setup.presets[name]
     return name, [
         replace(row, cell=replace(row.cell, preset=name))
-        if row.cell.preset == preset.owner(row.cell.method, name)
-        else row  # a table refuses it
+        if row.cell.preset == preset.row_preset(row.cell.method, name)
+        else row  # rows of other presets: ``compare`` raises an error
         for row in rows
     ]
 
 
 def _explanation(setup: Setup, name: str) -> tuple[str, ...]:
-    preset, whole = setup.presets[name], setup.presets[WHOLE]
+    preset, paper = setup.presets[name], setup.presets[PAPER_PRESET]
     layers = " and ".join(map(str, setup.hidden))
-    wide = "" if setup.hidden == setup.hidden_of_protein else f" ({setup.hidden_of_protein[0]} for protein)"
+    wide = "" if setup.hidden == setup.protein_hidden else f" ({setup.protein_hidden[0]} for protein)"
     return (
         f"published: as Wang et al. (2019) print it, {setup.sources}; their ± has n where ours has n − 1, and their "
         f"splits are random ones",
         f"networks of {layers} hidden units{wide}, {_epochs(preset)}"
-        + ("" if preset.epochs == whole.epochs else f" (published: {_epochs(whole)})")
+        + ("" if preset.epochs == paper.epochs else f" (published: {_epochs(paper)})")
         + (", of which held-out rows choose the best" if setup.held_out else "")
         + (f"; the Gaussian process sees at most {preset.gp_rows:,} rows" if "gp" in preset.methods else "")
-        + ("; fpovi: the way to learn that held-out training rows choose" if "fpovi" in preset.methods else ""),
+        + ("; fpovi: the candidate that held-out training rows choose" if "fpovi" in preset.methods else ""),
     )
 
 
@@ -118,7 +121,7 @@ def _lines(by_place: dict[Place, Record], seconds: dict[tuple[str, str], float])
             of_method = {metric: by_place.get((dataset, method, metric), {}) for metric in SCORES}
             if not any(of_method.values()):
                 continue
-            own = {metric: _own(record, most[dataset]) for metric, record in of_method.items()}
+            own = {metric: _ours(record, most[dataset]) for metric, record in of_method.items()}
             lines.append([
                 dataset if dataset != last else "", NAMES[method],
                 own["rmse"], _theirs(of_method["rmse"]), own["nll"], _theirs(of_method["nll"]),
@@ -130,7 +133,7 @@ def _lines(by_place: dict[Place, Record], seconds: dict[tuple[str, str], float])
 
 
 def _with_published(setup: Setup, record: Record) -> Record:
-    """What the paper prints there, and how far from it we are."""
+    """Return the record with what the paper prints in its place, and how far from that we are."""
     theirs = setup.published.get((record["dataset"], record["metric"], record["method"]))
     if theirs is None:
         return record
@@ -140,7 +143,7 @@ def _with_published(setup: Setup, record: Record) -> Record:
 
 
 def _cited(setup: Setup, datasets: Sequence[str] | dict[str, None]) -> list[Record]:
-    """What the paper prints of methods that we do not run."""
+    """Return records of what the paper prints of methods that we do not run."""
     return [
         {"dataset": dataset, "metric": metric, "method": method, "published": _printed(theirs)}
         for (dataset, metric, method), theirs in setup.published.items()
@@ -153,7 +156,7 @@ def _printed(theirs: Published) -> dict[str, float]:
 
 
 def _agreement(records: Sequence[Record]) -> tuple[str, ...]:
-    """How many cells of the paper's tables we meet; a single split cannot tell."""
+    """Count the cells of the paper's tables that we reproduce; a single split cannot tell."""
     notes = []
     for space, name in (("f-", "function"), ("w-", "weight")):
         apart = [
@@ -167,23 +170,25 @@ def _agreement(records: Sequence[Record]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _choices(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Of a method that has several ways to learn, how often it took which, and how far its answers were stretched."""
-    taken: dict[str, Counter[str]] = {}
-    stretches = [row.metrics["stretch"] for row in rows if "stretch" in row.metrics]
+def _chosen_candidates(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Count which candidates ``fpovi`` chose, and give the range of its spread factors."""
+    chosen: dict[str, Counter[str]] = {}
+    factors = [row.metrics["stretch"] for row in rows if "stretch" in row.metrics]
     for row in rows:
         if "way" in row.metrics:
-            taken.setdefault(row.cell.dataset, Counter())[f"{row.metrics['way']} ({row.metrics['inputs']})"] += 1
-    counts = {dataset: ", ".join(f"{way} {n}" for way, n in ways.most_common()) for dataset, ways in taken.items()}
+            chosen.setdefault(row.cell.dataset, Counter())[f"{row.metrics['way']} ({row.metrics['inputs']})"] += 1
+    counts = {dataset: ", ".join(f"{name} {n}" for name, n in names.most_common()) for dataset, names in chosen.items()}
     notes = []
     if counts:
-        notes.append("ways taken (and inputs): " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items()))
-    if stretches:
-        notes.append(f"answers stretched by {min(stretches):.2f} to {max(stretches):.2f}")
+        notes.append(
+            "candidates chosen (and inputs): " + "; ".join(f"{dataset} {text}" for dataset, text in counts.items())
+        )
+    if factors:
+        notes.append(f"spread multiplied by {min(factors):.2f} to {max(factors):.2f}")
     return tuple(notes)
 
 
-def _own(record: Record, most: int) -> str:
+def _ours(record: Record, most: int) -> str:
     if "mean" not in record:
         return ""
     text = plus_minus(from_record(record), most)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fitted model as one frozen record, and what it says of new rows."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fpovi.diagnostics import Diagnostics, diagnose
+from fpovi.fitting.fit import generator
+from fpovi.fitting.parts import Spec
+from fpovi.fitting.phases import outputs_of
+from fpovi.predictive import Predictive
+from fpovi.tabular import Encoder
+from fpovi.tabular.blocks import encoded_chunks, row_blocks
+from fpovi.tabular.target import Target
+from fpovi.types import Info, Key, Scales, State
+
+MOST_LOOKED_AT, FAR = 256, 2.0  # rows that a diagnosis looks at, and how many standard deviations it goes past them
+KEPT = ("particles", "params", "network_state")  # of a state: all that predictions need
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Everything that predictions, files, exports and diagnostics need of a fit.
+
+    ``spec`` are the parts and ``parts`` the names or objects they were chosen by; ``scales`` the prior's, ``state`` the
+    particles, ``encoder`` and ``target`` what was learned of inputs and targets, and ``history`` the Info of all steps.
+    """
+
+    spec: Spec
+    parts: Mapping[str, Any]
+    scales: Scales
+    state: State
+    encoder: Encoder
+    target: Target
+    history: Info
+    diagnostics: Diagnostics = field(default_factory=lambda: Diagnostics(()))
+
+    @property
+    def n_particles(self) -> int:
+        """How many networks there are."""
+        return jax.tree.leaves(self.state.particles)[0].shape[0]
+
+    def values(self, x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n N k"]:
+        """Return f of all particles at encoded rows, block by block."""
+        parts = [np.asarray(self._outputs(block))[:, :count] for block, count in row_blocks(x)]
+        return np.concatenate(parts, axis=1)
+
+    def predictive(self, table: Any, unknown: str) -> Predictive:
+        """Return the predictive distribution at the rows of a table, in the target's own units.
+
+        Args:
+            table: rows with the columns seen in training.
+            unknown: what a category unseen in training is: an "error", or "missing".
+        """
+        f = self.values(self.encoder(table, unknown=unknown))
+        return self._predictive(jnp.asarray(f), *self.target.units)
+
+    def answers(self, ask: Callable[[Predictive], Any], table: Any, unknown: str) -> Any:
+        """Return the arrays that ``ask`` makes of the rows of a table, in standardised units.
+
+        Only f of one block of rows is in memory at a time.
+        """
+        units, found = (np.zeros(()), np.ones(())), []
+        for x in encoded_chunks(self.encoder, table, unknown):
+            for block, count in row_blocks(x):
+                answer = ask(self._predictive(self._outputs(block), *units))
+                found.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], answer))
+        return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
+
+    def diagnose(self, key: Key, x: Float[np.ndarray, "N d"]) -> Diagnostics:
+        """Diagnose the fit at some of the encoded training rows ``x``, and at as many points well past them."""
+        rng = generator(key)
+        at = x[rng.permutation(len(x))[:MOST_LOOKED_AT]]
+        past = at + FAR * rng.normal(size=at.shape)
+        has_noise = bool(jax.tree.leaves(self.state.params))
+        noise = float(np.mean(jax.vmap(self.spec.likelihood.noise)(self.state.params))) if has_noise else None
+        return diagnose(self.history, self.values(at), self.values(past), noise)
+
+    def _predictive(self, f: Float[Array, "n N k"], shift: Any, scale: Any) -> Predictive:
+        units = (jnp.asarray(unit, jnp.float32) for unit in (shift, scale))
+        return Predictive(self.spec.likelihood, f, jax.tree.map(jnp.asarray, self.state.params), *units)
+
+    def _outputs(self, block: Float[np.ndarray, "B d"]) -> Float[Array, "n B k"]:
+        return outputs_of(self.spec, self.scales, self.state.particles, self.state.network_state, block)
