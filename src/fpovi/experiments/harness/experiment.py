@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from fpovi.experiments.harness.store import Cell, Row, Store
+from fpovi.experiments.harness.verify import Tolerance
 from fpovi.experiments.harness.view import View
 from fpovi.types import lookup
 
@@ -32,7 +33,8 @@ class Experiment(NamedTuple):
     """One piece of evidence: every member is a function of options, of a cell or of rows.
 
     ``run(cell, watch, store)`` returns the metrics of a cell (JSON types); ``needs(cell)`` are the cells whose rows it
-    looks up in ``store``, and ``length(cell)`` says how long one takes, in any unit.
+    looks up in ``store``, ``length(cell)`` says how long one takes, in any unit, and ``tolerance(cell)`` how near its
+    metrics have to be to those of its row when it runs again.
     """
 
     cells: Callable[[Options], list[Cell]]
@@ -42,6 +44,7 @@ class Experiment(NamedTuple):
     figure: Callable[[Sequence[Row]], Figure] | None = None
     needs: Callable[[Cell], Sequence[Cell]] = lambda cell: ()
     length: Callable[[Cell], float] = lambda cell: 0
+    tolerance: Callable[[Cell], Tolerance] = lambda cell: Tolerance()
 
 
 def grid(

@@ -91,12 +91,13 @@ class _Task:
 
     def __call__(self, cell: Cell) -> tuple[Cell, Row | str]:
         make_room()
+        made_by = versions()  # before the cell, as files may change while it runs
         started = time.perf_counter()
         try:
             metrics = self.run_cell(cell)
         except ArithmeticError as error:  # as text: what a divergence carries may not survive the way to the parent
             return cell, f"{type(error).__name__}: {error}"
-        return cell, Row(cell, metrics, round(time.perf_counter() - started, 3), versions())
+        return cell, Row(cell, metrics, round(time.perf_counter() - started, 3), made_by)
 
 
 def _waves(
