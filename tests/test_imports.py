@@ -37,15 +37,15 @@ def test_commands_import_what_they_need(arguments, but):
 
 
 def test_every_public_name_is_what_type_checkers_take_it_for():
-    tree = ast.parse(Path(fpovi.__file__).read_text(encoding="utf-8"))
-    checked = next(node for node in tree.body if isinstance(node, ast.If))
-    homes = {
-        alias.name: node.module for node in checked.body if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
+    stub = ast.parse(Path(fpovi.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    homes = {alias.asname: (node.module, alias.name) for node in imports for alias in node.names}
+    assert all(node.level == 1 for node in imports)
+    assert all(name == original for name, (_, original) in homes.items())  # renamed, it would not be public
     assert {*homes, "__version__"} == set(fpovi.__all__) <= set(dir(fpovi))
-    for name, home in homes.items():
+    for name, (home, _) in homes.items():
         namespace: dict[str, object] = {}
-        exec(f"from {home} import {name}", namespace)
+        exec(f"from fpovi{'.' + home if home else ''} import {name}", namespace)
         assert getattr(fpovi, name) is namespace[name], name
 
 

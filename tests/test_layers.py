@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Imports go down only: the package is a house of floors, and no module calls on one above it."""
 
+from pathlib import Path
+
 import pytest
 from floors import FLOORS, ROOT, faults, lines_of
 

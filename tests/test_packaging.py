@@ -35,7 +35,7 @@ def test_wheel_holds_the_package(wheel):
         names = archive.namelist()
         (entry_points,) = (name for name in names if name.endswith(".dist-info/entry_points.txt"))
         assert "fpovi = fpovi.cli:entry" in archive.read(entry_points).decode()
-    assert {"fpovi/__init__.py", "fpovi/__main__.py", "fpovi/py.typed"} <= set(names)
+    assert {"fpovi/__init__.py", "fpovi/__init__.pyi", "fpovi/__main__.py", "fpovi/py.typed"} <= set(names)
     assert any(name.endswith("/LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"fpovi"}
 

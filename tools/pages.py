@@ -101,6 +101,6 @@ def draw_figures(page: Path, results: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    for page in (Path("README.md"), *sorted(Path("docs").glob("*.md"))):
+    for page in (Path("README.md"), *sorted(Path("docs").rglob("*.md"))):
         page.write_text(render(page.read_text(), Path("results")))
         draw_figures(page, Path("results"))

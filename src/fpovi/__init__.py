@@ -1,79 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fpovi: Bayesian neural networks whose particles are functions."""
+"""fpovi: Bayesian neural networks whose particles are functions.
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+Names are imported when they are first used, as JAX, scikit-learn and pandas take seconds: ``__init__.pyi`` lists them,
+for type checkers too.
+"""
 
-if TYPE_CHECKING:
-    from fpovi import flows, kernels, likelihoods, measurement, networks, priors
-    from fpovi._fast.compile_cache import keep_programs
-    from fpovi.estimators import BNNClassifier, BNNRegressor, export_inputs, load
-    from fpovi.inference import Run, exact, function_space, gauss_newton, make_batch, run, weight_space
-    from fpovi.predictive import Predictive, predict
-    from fpovi.types import Algorithm, Batch, DivergedError, Info, Network, ParametrisedAlgorithm, Scales, State
+from typing import Any
 
-    __version__: str
+from lazy_loader import attach_stub
 
-__all__ = [
-    "Algorithm",
-    "BNNClassifier",
-    "BNNRegressor",
-    "Batch",
-    "DivergedError",
-    "Info",
-    "Network",
-    "ParametrisedAlgorithm",
-    "Predictive",
-    "Run",
-    "Scales",
-    "State",
-    "__version__",
-    "exact",
-    "export_inputs",
-    "flows",
-    "function_space",
-    "gauss_newton",
-    "keep_programs",
-    "kernels",
-    "likelihoods",
-    "load",
-    "make_batch",
-    "measurement",
-    "networks",
-    "predict",
-    "priors",
-    "run",
-    "weight_space",
-]
-
-# Imported when first asked for, as JAX, scikit-learn and pandas take seconds: who wants the parts or the version only
-# does not wait for all.
-_MODULES = ("flows", "kernels", "likelihoods", "measurement", "networks", "priors")
-_HOMES = {
-    "estimators": ("BNNClassifier", "BNNRegressor", "export_inputs", "load"),
-    "inference": ("Run", "exact", "function_space", "gauss_newton", "make_batch", "run", "weight_space"),
-    "predictive": ("Predictive", "predict"),
-    "_fast.compile_cache": ("keep_programs",),
-    "types": ("Algorithm", "Batch", "DivergedError", "Info", "Network", "ParametrisedAlgorithm", "Scales", "State"),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_load, _, _listed = attach_stub(__name__, __file__)
+__all__ = sorted([*_listed, "__version__"])
 
 
-if not TYPE_CHECKING:  # or type checkers would take any name to exist
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
 
-    def __getattr__(name: str) -> Any:
-        if name == "__version__":
-            from importlib.metadata import version
-
-            found: Any = version("fpovi")
-        elif name in _MODULES:
-            found = import_module(f"fpovi.{name}")
-        elif name in _HOME:
-            found = getattr(import_module(f"fpovi.{_HOME[name]}"), name)
-        else:
-            raise AttributeError(f"module 'fpovi' has no attribute {name!r}")
-        globals()[name] = found
-        return found
+        return version("fpovi")
+    if name not in _listed:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _load(name)
 
 
 def __dir__() -> list[str]:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A progress bar on standard error, and only where that is a terminal."""
+"""A progress bar on standard error, shown only where that is a terminal."""
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
 def progress_bar(quiet: bool = False, time_left: bool = True) -> Progress:
-    """A bar with counts, elapsed time, time left and a note (the field ``note`` of each task); it leaves no trace.
+    """Make a bar with counts, elapsed time, time left and the field ``note`` of each task; it vanishes at the end.
 
-    The time left goes by the pace of the last half minute; tasks with few, long steps know better themselves.
+    Args:
+        quiet: show nothing.
+        time_left: show the time left at the pace of the last half minute; tasks with few, long steps know better.
     """
     console = Console(stderr=True)
     return Progress(

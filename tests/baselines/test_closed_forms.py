@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 from fpovi.baselines import sghmc
 from fpovi.baselines.dropout import dropout, masked_forward, thinned, unit_masks
-from fpovi.baselines.layers import take_apart
+from fpovi.baselines.layers import describe_layers
 from fpovi.baselines.mean_field import MeanField, divergence, locally_random_forward, mean_field
 from fpovi.inference.batches import make_batch
 from fpovi.inference.loop import run
@@ -57,7 +57,7 @@ def test_mean_field_finds_the_exact_mean_and_the_known_variance(unit_weights, ba
     mean, precision = posterior_of_linear_mlp(x, y)
     known = 1 / np.sqrt(np.diag(precision))
     assert np.all(known < 0.9 * np.sqrt(np.diag(np.linalg.inv(precision)))[:2].max())
-    factor = flat(take_apart(network).factor)
+    factor = flat(describe_layers(network).factor)
     for member in range(4):
         found = jax.tree.map(lambda leaf, at=member: leaf[at], state.particles)
         # the last steps are small, but their gradients random: a few hundredths of a standard deviation are left
@@ -72,7 +72,7 @@ def a_member(key, network):
 
 def test_divergence_is_the_integral_it_stands_for(key):
     network = mlp((1, 2, 1))
-    posterior, prior = a_member(key, network), take_apart(network).prior_std
+    posterior, prior = a_member(key, network), describe_layers(network).prior_std
     total = 0.0
     for mean, std, sigma in zip(*map(jax.tree.leaves, (posterior.mean, posterior.std, prior)), strict=True):
         for m, s, p in zip(*(np.asarray(leaf, float).ravel() for leaf in (mean, std, sigma)), strict=True):
@@ -86,7 +86,7 @@ def test_divergence_is_the_integral_it_stands_for(key):
 def test_random_sums_have_the_moments_of_random_weights(unit_weights, key):
     """Of one layer, whose outputs are Gaussian: mean and variance over draws of weights."""
     network = mlp((2, 1), scales=SCALES, unit_weights=unit_weights)
-    posterior, layers = a_member(key, network), take_apart(network)
+    posterior, layers = a_member(key, network), describe_layers(network)
     x = jnp.asarray([[1.0, -2.0], [0.3, 0.1]])
     keys = jax.random.split(key, 20_000)
     direct = jax.vmap(lambda key: network.apply(posterior.sample(key), (), x, False)[0])(keys)
@@ -103,7 +103,7 @@ def test_dropout_is_a_forward_pass_with_masks(hidden, unit_weights, key):
     sizes = (3, *hidden, 2)
     network = mlp(sizes, activation=jnp.tanh, unit_weights=unit_weights)
     theta, _ = network.init(key)
-    layers = take_apart(network)
+    layers = describe_layers(network)
     x = jax.random.normal(key, (7, 3))
     masks = unit_masks(key, theta, 0.4, (7,))
     scaled = jax.tree.map(lambda leaf, factor: np.asarray(leaf * factor), theta, layers.factor)

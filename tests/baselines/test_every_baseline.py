@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fpovi.baselines import BASELINES, sghmc
-from fpovi.baselines.layers import take_apart
+from fpovi.baselines.layers import describe_layers
 from fpovi.inference.batches import make_batch
 from fpovi.likelihoods import categorical, gaussian
 from fpovi.networks import from_equinox, mlp
@@ -111,4 +111,4 @@ def test_a_weight_without_variance_is_refused():
 
     scales = fan_in_scales((2, 3, 1))._replace(bias=jnp.asarray([1.0, 0.0]))
     with pytest.raises(ValueError, match=r"scales\.bias_variance=.* must be positive"):
-        take_apart(mlp((2, 3, 1), scales=scales))
+        describe_layers(mlp((2, 3, 1), scales=scales))

@@ -17,11 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from fpovi.datasets import assembly, download, origins
+from fpovi.datasets import assembly, catalogue, fetching
 from fpovi.datasets.assembly import cifar10_subset, digest, member, regression
-from fpovi.datasets.download import DownloadError
-from fpovi.datasets.fetching import Condition, condition, fetch
-from fpovi.datasets.origins import DATASETS, DataFile, DataSet
+from fpovi.datasets.catalogue import DATASETS, DataFile, DataSet
+from fpovi.datasets.fetching import DownloadError, fetch
+from fpovi.datasets.folder import Condition, condition
 from fpovi.datasets.uci import load_uci
 from support.commands import call, good, refusal
 
@@ -140,7 +140,7 @@ def test_a_wrong_checksum_leaves_what_was_there(server, tmp_path):
 
 
 def test_an_endless_file_is_given_up(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "MOST_BYTES", 1000)
+    monkeypatch.setattr(fetching, "MOST_BYTES", 1000)
     with pytest.raises(DownloadError, match="more than 1000 bytes"):
         fetch(one_file(server, "good"), tmp_path, **NO_PAUSE)
 
@@ -149,7 +149,7 @@ def test_pauses_grow(server, monkeypatch):
     slept = []
     monkeypatch.setattr(time, "sleep", slept.append)
     with pytest.raises(DownloadError):
-        download.download(f"{server.address}/busy", pause=2.0)
+        fetching.download(f"{server.address}/busy", pause=2.0)
     assert slept == [2.0, 4.0]
 
 
@@ -282,9 +282,9 @@ def shop(server, monkeypatch):
     sets = {"whole": one_file(server, "good"), "lost": one_file(server, "gone")}
     sets["lost"] = DataSet("lost", (sets["lost"].files[0]._replace(path="lost.bin"),))
     for name in list(DATASETS):
-        monkeypatch.delitem(origins.DATASETS, name)
+        monkeypatch.delitem(catalogue.DATASETS, name)
     for name, known in sets.items():
-        monkeypatch.setitem(origins.DATASETS, name, known)
+        monkeypatch.setitem(catalogue.DATASETS, name, known)
     return sets
 
 

@@ -5,6 +5,8 @@ import os
 import sys
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 FULL = 0.5  # the share of the memory areas a process may map above which programs have to go
 _others = [0]  # areas that remained each time they had gone, and are something else
 WORTH_KEEPING = 0.2  # seconds to compile; JAX's own limit of one second would leave out half of them
@@ -20,14 +22,14 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
     The command ``fpovi`` does so by itself. Results are the same to the last bit. A folder may be deleted at any time.
 
     Args:
-        folder: by default ``fpovi/programs`` in the user's cache (``XDG_CACHE_HOME``, else ``~/.cache``). It is left
-            alone where ``JAX_COMPILATION_CACHE_DIR`` names another.
+        folder: where programs are kept; by default ``fpovi/programs`` in the user's cache, on Linux ``XDG_CACHE_HOME``
+            or else ``~/.cache``. Where ``JAX_COMPILATION_CACHE_DIR`` names a folder, that is the default.
 
     Returns:
         The folder, or None where there is none to write to.
     """
     named = os.environ.get("JAX_COMPILATION_CACHE_DIR") if folder is None else None
-    path = Path(named or folder or _of_user()).absolute()
+    path = Path(named or folder or user_cache_path("fpovi") / "programs").absolute()
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -70,8 +72,3 @@ def make_room(most: int | None = None) -> bool:
 def _mapped() -> int:
     with open("/proc/self/maps", "rb") as areas:
         return sum(1 for _ in areas)
-
-
-def _of_user() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "fpovi" / "programs"

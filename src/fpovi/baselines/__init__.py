@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other ways to a posterior, on the same networks, priors and likelihoods.
+"""Other people's methods, on the same networks, priors and likelihoods.
 
 All of :data:`BASELINES` are called alike, ``method(key, network, likelihood, data, num_steps=…, n=…)``, and return a
 state whose particles :func:`fpovi.predict` takes.
@@ -8,9 +8,9 @@ state whose particles :func:`fpovi.predict` takes.
 from collections.abc import Callable
 
 from fpovi.baselines.dropout import mc_dropout
-from fpovi.baselines.independent import map_ensemble
 from fpovi.baselines.mean_field import bayes_by_backprop
 from fpovi.baselines.nuts import NutsDraws, nuts
+from fpovi.baselines.optimisation import map_ensemble
 from fpovi.baselines.sghmc import sghmc
 from fpovi.types import State
 

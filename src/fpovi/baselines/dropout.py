@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Monte Carlo dropout: one network, of which every random thinning is taken for a draw of the posterior."""
+"""Monte Carlo dropout: one network, whose random thinnings are taken for draws of the posterior."""
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Unpack
 
 import jax
 import optax
 from jaxtyping import Array, Float
 
-from fpovi.baselines.independent import Course, check_counts, climb, draws_of, fit, log_joint
-from fpovi.baselines.layers import Layers, take_apart
-from fpovi.baselines.reuse import made_once
+from fpovi.baselines.layers import Layers, describe_layers
+from fpovi.baselines.optimisation import FitOptions, check_counts, draws_of, fit, log_joint, maximise
 from fpovi.networks import MLP
 from fpovi.types import Algorithm, Batch, Key, Likelihood, Network, PyTree, Scalar, State
 
@@ -25,9 +24,9 @@ def mc_dropout(
     *,
     n: int = 20,
     rate: float = 0.05,
-    **course: Unpack[Course],
+    **options: Unpack[FitOptions],
 ) -> State:
-    r"""Dropout as approximate inference (Gal & Ghahramani 2016).
+    r"""Use dropout as approximate inference (Gal & Ghahramani 2016).
 
     A network is fitted with hidden units left out at random, row by row,
 
@@ -35,34 +34,43 @@ def mc_dropout(
         h_{l+1} = \big(\phi(h_l) \odot z_l / (1 - r)\big) W_l + b_l, \qquad z_l \sim \mathrm{Bernoulli}(1 - r),
 
     and its draws are n thinnings of it, each a network with the units of one z left out for all rows. They share the
-    noise scale, which climbs with the weights.
+    noise scale, which is fitted with the weights.
 
     Args:
-        key, network, likelihood, data: as in :func:`~fpovi.baselines.map_ensemble`; the network must be an ``mlp``.
+        key: a typed key; the same key gives the same result.
+        network: the prior and the shape of the weights; it must be an ``mlp``.
+        likelihood: how targets follow from outputs.
+        data: all rows, from :func:`fpovi.make_batch`.
         n: how many thinnings.
-        rate: r, the share of units left out.
-        course: num_steps, batch_size, optimiser and watch, as there.
+        rate: r, the share of units left out, at least 0 and below 1.
+        num_steps: how many steps to take.
+        batch_size: rows per step; all by default.
+        optimiser: any optax transformation; Adam whose rate falls from 4e-3 to 0 by default.
+        watch: called now and then with the state and the history, as in :func:`fpovi.run`.
+
+    Returns:
+        A state with n particles and params, for :func:`fpovi.predict`.
     """
     check_counts(n=n)
     key_fit, key_masks = jax.random.split(key)
-    state = fit(key_fit, partial(dropout, network, likelihood, rate), 1, data, **course)
+    state = fit(key_fit, partial(dropout, network, likelihood, rate), 1, data, **options)
     return draws_of(state, partial(_thinnings, rate, n, key_masks), n)
 
 
-@made_once
+@lru_cache(maxsize=64)
 def dropout(
     network: Network, likelihood: Likelihood, rate: float, optimiser: optax.GradientTransformation
 ) -> Algorithm:
-    """The algorithm that fits networks with dropout, each on its own."""
+    """Return the algorithm that fits networks with dropout, each on its own."""
     if not 0 <= rate < 1:
         raise ValueError(f"rate={rate} must be at least 0 and below 1")
-    layers = take_apart(network)
+    layers = describe_layers(network)
 
     def objective(key: Key, theta: MLP, params: PyTree, batch: Batch) -> tuple[Scalar, Scalar]:
         outputs = masked_forward(layers, theta, unit_masks(key, theta, rate, batch.x.shape[:1]), batch.x)
         return log_joint(network, likelihood, outputs, theta, params, batch)
 
-    return climb(network, likelihood, lambda key: network.init(key)[0], objective, lambda theta: theta, optimiser)
+    return maximise(network, likelihood, lambda key: network.init(key)[0], objective, lambda theta: theta, optimiser)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -71,7 +79,7 @@ def _thinnings(rate: float, n: int, key: Key, theta: MLP) -> MLP:
 
 
 def unit_masks(key: Key, theta: MLP, rate: float, rows: tuple[int, ...] = ()) -> Masks:
-    """For every hidden unit (and row) 0 with probability ``rate``, else 1/(1 − rate)."""
+    """Draw for every hidden unit (and row) 0 with probability ``rate``, else 1/(1 − rate)."""
     widths = [weight.shape[0] for weight in theta.weights[1:]]
     keys = jax.random.split(key, max(len(widths), 1))
     keep = [jax.random.bernoulli(k, 1 - rate, (*rows, width)) for k, width in zip(keys, widths, strict=False)]
@@ -79,7 +87,7 @@ def unit_masks(key: Key, theta: MLP, rate: float, rows: tuple[int, ...] = ()) ->
 
 
 def masked_forward(layers: Layers, theta: MLP, masks: Masks, x: Float[Array, "B d_x"]) -> Float[Array, "B k"]:
-    """The outputs with each layer's activations multiplied by its mask."""
+    """Return the outputs with each layer's activations multiplied by its mask."""
     theta = jax.tree.map(lambda leaf, factor: (leaf * factor).astype(x.dtype), theta, layers.factor)
     outputs = (x * layers.input.astype(x.dtype)) @ theta.weights[0] + theta.biases[0]
     for mask, weight, bias in zip(masks, theta.weights[1:], theta.biases[1:], strict=True):
@@ -88,6 +96,6 @@ def masked_forward(layers: Layers, theta: MLP, masks: Masks, x: Float[Array, "B 
 
 
 def thinned(theta: MLP, masks: Masks) -> MLP:
-    """The network that gives, unmasked, what ``theta`` gives masked: units act through their outgoing weights."""
+    """Return the network that gives unmasked what ``theta`` gives masked: units act through their outgoing weights."""
     weights = (w * mask[:, None] for w, mask in zip(theta.weights[1:], masks, strict=True))
     return MLP((theta.weights[0], *weights), theta.biases)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A multilayer perceptron taken apart, for methods that act inside its layers."""
+"""Describe the layers of a multilayer perceptron, for methods that act inside them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from fpovi.types import Network, PyTree
 
 
 class Layers(NamedTuple):
-    """``prior_std`` of every weight, and the ``factor`` by which the forward pass multiplies it; both like θ."""
+    """The layers of a network: ``prior_std`` of weights and the ``factor`` of the forward pass on them are like θ."""
 
     activation: Callable[[Array], Array]
     input: Float[Array, " d_x"]
@@ -22,8 +22,8 @@ class Layers(NamedTuple):
     factor: MLP
 
 
-def take_apart(network: Network) -> Layers:
-    """The layers of an ``mlp``, with ``unit_weights`` or without."""
+def describe_layers(network: Network) -> Layers:
+    """Return the layers of an ``mlp``, with ``unit_weights`` or without; raise a ``ValueError`` for other networks."""
     architecture = network.architecture
     if architecture is None:
         raise ValueError("network must be an mlp: the layers of others are not known")
@@ -44,7 +44,7 @@ def take_apart(network: Network) -> Layers:
 
 
 def prior_deviations(network: Network) -> PyTree:
-    """The standard deviations of a Gaussian prior, like θ: its log-density has the gradient −1/σ² at 1."""
+    """Return the standard deviations of a Gaussian prior, like θ: its log-density has the gradient −1/σ² at 1."""
     theta = jax.eval_shape(lambda: network.init(jax.random.key(0))[0])
     ones = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), theta)
     return jax.tree.map(lambda slope: (-1 / slope) ** 0.5, jax.grad(network.log_prior)(ones))

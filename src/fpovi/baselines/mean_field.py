@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bayes by backprop: a Gaussian posterior with every weight on its own, by the evidence lower bound."""
+"""Bayes by backprop: a Gaussian posterior with independent weights, by the evidence lower bound."""
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple, Unpack
 
 import jax
@@ -9,13 +9,12 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from fpovi.baselines.independent import Course, check_counts, climb, draws_of, fit, log_likelihood
-from fpovi.baselines.layers import Layers, take_apart
-from fpovi.baselines.reuse import made_once
+from fpovi.baselines.layers import Layers, describe_layers
+from fpovi.baselines.optimisation import FitOptions, check_counts, draws_of, fit, log_likelihood, maximise
 from fpovi.networks import MLP
 from fpovi.types import Algorithm, Batch, Key, Likelihood, Network, PyTree, Scalar, State
 
-RATE = 1e-2
+LEARNING_RATE = 1e-2
 START = 0.1  # of a weight's standard deviation, as a share of its prior's
 
 
@@ -31,7 +30,7 @@ class MeanField(NamedTuple):
         return jax.tree.map(jax.nn.softplus, self.rho)
 
     def sample(self, key: Key) -> MLP:
-        """One draw of all weights."""
+        """Draw all weights once."""
         leaves, tree = jax.tree.flatten(self.mean)
         keys = jax.tree.unflatten(tree, list(jax.random.split(key, len(leaves))))
         draw = lambda key, mean, std: mean + std * jax.random.normal(key, mean.shape, mean.dtype)  # noqa: E731
@@ -39,11 +38,11 @@ class MeanField(NamedTuple):
 
 
 def bayes_by_backprop(
-    key: Key, network: Network, likelihood: Likelihood, data: Batch, *, n: int = 20, **course: Unpack[Course]
+    key: Key, network: Network, likelihood: Likelihood, data: Batch, *, n: int = 20, **options: Unpack[FitOptions]
 ) -> State:
-    r"""n draws of the mean-field posterior (Blundell et al. 2015).
+    r"""Draw n networks from the mean-field posterior (Blundell et al. 2015).
 
-    It climbs the evidence lower bound, with the noise scale as a point beside it,
+    The posterior maximises the evidence lower bound, with the noise scale as a point estimate,
 
     .. math:: \frac N{B'} \sum_b \mathbb E_q \log p(y_b \mid f_\theta(x_b)) - \mathrm{KL}(q \,\|\, p)
 
@@ -51,13 +50,22 @@ def bayes_by_backprop(
     divergence between Gaussians has a closed form.
 
     Args:
-        key, network, likelihood, data: as in :func:`~fpovi.baselines.map_ensemble`; the network must be an ``mlp``.
+        key: a typed key; the same key gives the same result.
+        network: the prior and the shape of the weights; it must be an ``mlp``.
+        likelihood: how targets follow from outputs.
+        data: all rows, from :func:`fpovi.make_batch`.
         n: how many draws.
-        course: num_steps, batch_size, optimiser and watch, as there, but that Adam's rate falls from 1e-2 by default.
+        num_steps: how many steps to take.
+        batch_size: rows per step; all by default.
+        optimiser: any optax transformation; Adam whose rate falls from 1e-2 to 0 by default.
+        watch: called now and then with the state and the history, as in :func:`fpovi.run`.
+
+    Returns:
+        A state with n particles and params, for :func:`fpovi.predict`.
     """
     check_counts(n=n)
     key_fit, key_draws = jax.random.split(key)
-    state = fit(key_fit, partial(mean_field, network, likelihood), 1, data, rate=RATE, **course)
+    state = fit(key_fit, partial(mean_field, network, likelihood), 1, data, learning_rate=LEARNING_RATE, **options)
     return draws_of(state, partial(_draws, n, key_draws), n)
 
 
@@ -66,10 +74,10 @@ def _draws(n: int, key: Key, posterior: MeanField) -> MLP:
     return jax.vmap(posterior.sample)(jax.random.split(key, n))
 
 
-@made_once
+@lru_cache(maxsize=64)
 def mean_field(network: Network, likelihood: Likelihood, optimiser: optax.GradientTransformation) -> Algorithm:
-    """The algorithm whose members are :class:`MeanField` posteriors, each on its own."""
-    layers = take_apart(network)
+    """Return the algorithm whose members are :class:`MeanField` posteriors, each fitted on its own."""
+    layers = describe_layers(network)
 
     def start(key: Key) -> MeanField:
         mean, _ = network.init(key)
@@ -81,11 +89,14 @@ def mean_field(network: Network, likelihood: Likelihood, optimiser: optax.Gradie
         total, mean = log_likelihood(likelihood, outputs, params, batch)
         return total - divergence(member, layers.prior_std) + likelihood.log_prior(params), mean
 
-    return climb(network, likelihood, start, objective, lambda member: member.mean, optimiser)
+    return maximise(network, likelihood, start, objective, lambda member: member.mean, optimiser)
 
 
 def divergence(posterior: MeanField, prior_std: MLP) -> Scalar:
-    r""":math:`\mathrm{KL} = \sum_i \log\frac{p_i}{s_i} + \frac{s_i^2 + m_i^2}{2 p_i^2} - \frac12` to N(0, p²)."""
+    r"""Return the divergence of the posterior, with means m and deviations s, from N(0, p²).
+
+    .. math:: \mathrm{KL} = \sum_i \log\frac{p_i}{s_i} + \frac{s_i^2 + m_i^2}{2 p_i^2} - \frac12
+    """
 
     def of_leaf(mean: Array, std: Array, prior: Array) -> Array:
         return jnp.sum(jnp.log(prior / std) + (std**2 + mean**2) / (2 * prior**2) - 0.5)
@@ -97,7 +108,7 @@ def divergence(posterior: MeanField, prior_std: MLP) -> Scalar:
 def locally_random_forward(
     key: Key, layers: Layers, posterior: MeanField, x: Float[Array, "B d_x"]
 ) -> Float[Array, "B k"]:
-    r"""Outputs with each layer's sums drawn in place of its weights (Kingma et al. 2015).
+    r"""Return the outputs with each layer's sums drawn in place of its weights (Kingma et al. 2015).
 
     .. math:: h_{l+1} \sim \mathcal N\big(a M + b,\; a^2 S^2 + s_b^2\big), \qquad a = \phi(h_l)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference: the no-U-turn sampler on the weights, several chains, by blackjax."""
+"""The no-U-turn sampler on the weights, several chains, by blackjax: the reference posterior."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +41,19 @@ def nuts(
     noise scale is sampled as ``rho`` with σ = softplus(rho), the change of variables included. Networks with
     ``unit_weights`` mix best. Check R̂ of what you care about (:func:`blackjax.rhat`): the functions rather than the
     weights, which are not identified.
+
+    Args:
+        key: a typed key; the same key gives the same result.
+        network: the prior and the shape of the weights.
+        likelihood: how targets follow from outputs.
+        data: all rows, from :func:`fpovi.make_batch`.
+        chains: how many chains, each in a thread of its own.
+        warmup: steps of each chain that adapt the sampler and are not kept.
+        draws: steps of each chain that are kept.
+        target_acceptance: mean acceptance probability to adapt to, between 0 and 1.
+
+    Returns:
+        All draws, and which steps diverged.
     """
     if min(chains, warmup, draws) < 1:
         raise ValueError(f"chains={chains}, warmup={warmup} and draws={draws} must all be at least 1")

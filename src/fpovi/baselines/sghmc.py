@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stochastic gradient Hamiltonian Monte Carlo on the weights, by blackjax, in coordinates of like scale."""
+"""Stochastic gradient Hamiltonian Monte Carlo on the weights, by blackjax, in rescaled coordinates."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import blackjax
@@ -11,9 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from fpovi.baselines.independent import Watch, alone, as_state, check_counts, log_likelihood, map_ensemble
 from fpovi.baselines.layers import prior_deviations
-from fpovi.baselines.reuse import made_once
+from fpovi.baselines.optimisation import (
+    Watch,
+    as_state,
+    check_counts,
+    independent_info,
+    log_likelihood,
+    map_ensemble,
+)
 from fpovi.inference.batches import check_batch_size
 from fpovi.inference.loop import run
 from fpovi.inference.particles import ravel
@@ -40,7 +46,7 @@ def sghmc(
     leapfrogs: int = 10,
     watch: Watch | None = None,
 ) -> State:
-    r"""n draws of p(θ, noise | data) from several chains (Chen et al. 2014).
+    r"""Draw n times from p(θ, noise | data), with several chains (Chen et al. 2014).
 
     Every chain starts with ``num_steps // 2`` steps to a maximum of its own, as a member of
     :func:`~fpovi.baselines.map_ensemble` does. There the coordinates are scaled by the prior's variances v and the
@@ -60,12 +66,20 @@ def sghmc(
     size is small or the draws are too wide.
 
     Args:
-        key, network, likelihood, data, batch_size, watch: as in :func:`~fpovi.baselines.map_ensemble`.
-        num_steps: of each chain, in all.
+        key: a typed key; the same key gives the same result.
+        network: the prior and the shape of the weights.
+        likelihood: how targets follow from outputs.
+        data: all rows, from :func:`fpovi.make_batch`.
         n: how many draws, of all chains together.
-        chains: how many chains; n is a multiple of it.
-        step_size: of a move with all data, in standard deviations of the stiffest direction.
+        chains: how many chains; n must be a multiple of it.
+        num_steps: steps of each chain, in all.
+        batch_size: rows per step; all by default.
+        step_size: length of a move with all data, in standard deviations of the stiffest direction.
         leapfrogs: moves per step.
+        watch: called now and then with the state and the history, as in :func:`fpovi.run`.
+
+    Returns:
+        A state with n particles and params, for :func:`fpovi.predict`.
     """
     check_counts(num_steps=num_steps, n=n, chains=chains)
     if n % chains != 0:
@@ -74,11 +88,11 @@ def sghmc(
     if sampling < n // chains:
         raise ValueError(f"num_steps={num_steps} must be at least {4 * (n // chains)}: n/chains draws from a quarter")
     rows = check_batch_size(data.x.shape[0] if batch_size is None else batch_size, data.x.shape[0])
-    algorithm = langevin(network, likelihood, step_size * rows / data.x.shape[0], leapfrogs)
+    algorithm = sghmc_algorithm(network, likelihood, step_size * rows / data.x.shape[0], leapfrogs)
     key_start, key_scale, key_burn, key_draws = jax.random.split(key, 4)
     options: dict[str, Any] = {"batch_size": batch_size, "watch": watch}
     warm = map_ensemble(key_start, network, likelihood, data, num_steps=num_steps // 2, n=chains, **options)
-    state = _beginning(network, likelihood)(key_scale, data=data, warm=warm)
+    state = _chain_starter(network, likelihood)(key_scale, data=data, warm=warm)
     thin = sampling // (n // chains)
     state = run(key_burn, algorithm, state, data, num_steps // 4, chunk_size=thin, **options).state
     kept: list[tuple[PyTree, PyTree]] = []
@@ -91,9 +105,9 @@ def sghmc(
     return as_state(*jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *kept))
 
 
-@made_once
-def langevin(network: Network, likelihood: Likelihood, step_size: float, leapfrogs: int) -> Algorithm:
-    """SGHMC as an algorithm; the ``optimiser`` of its state holds the scale of every coordinate."""
+@lru_cache(maxsize=64)
+def sghmc_algorithm(network: Network, likelihood: Likelihood, step_size: float, leapfrogs: int) -> Algorithm:
+    """Return SGHMC as an algorithm; the ``optimiser`` of its state holds the scale of every coordinate."""
     if not (step_size > 0 and np.isfinite(step_size)) or leapfrogs < 1:
         raise ValueError(f"step_size={step_size} must be positive and finite, and leapfrogs={leapfrogs} at least 1")
 
@@ -112,21 +126,21 @@ def langevin(network: Network, likelihood: Likelihood, step_size: float, leapfro
         log_lik = jnp.mean(seen)
         after, finite = finish(state._replace(particles=particles, params=params), log_lik)
         noise = jax.vmap(lambda params: likelihood.noise(params), axis_size=n)(state.params)
-        return after, alone(log_lik, jnp.mean(noise), finite)
+        return after, independent_info(log_lik, jnp.mean(noise), finite)
 
     def init(key: Key, n: int) -> State:
-        raise ValueError("chains start at particles that have seen the data: see begin_at")
+        raise ValueError("SGHMC starts at fitted particles: make its state with start_chains")
 
     return Algorithm(init, step, partial(check_targets, network, likelihood))
 
 
-@made_once
-def _beginning(network: Network, likelihood: Likelihood) -> Callable[..., State]:
-    return jax.jit(partial(begin_at, network=network, likelihood=likelihood))
+@lru_cache(maxsize=64)
+def _chain_starter(network: Network, likelihood: Likelihood) -> Callable[..., State]:
+    return jax.jit(partial(start_chains, network=network, likelihood=likelihood))
 
 
-def begin_at(key: Key, network: Network, likelihood: Likelihood, data: Batch, warm: State) -> State:
-    """Chains at the particles of ``warm``, their coordinates scaled by (λP)^(−1/2) there; what has none stays put."""
+def start_chains(key: Key, network: Network, likelihood: Likelihood, data: Batch, warm: State) -> State:
+    """Return chains at the particles of ``warm``, with scales (λP)^(−1/2), 0 where a coordinate has no precision."""
     count = data.x.shape[0]
     key_rows, key_targets = jax.random.split(key)
     chosen = jax.random.permutation(key_rows, count)[:MOST_ROWS]
@@ -157,7 +171,7 @@ def begin_at(key: Key, network: Network, likelihood: Likelihood, data: Batch, wa
 
 
 def _largest_eigenvalue(times: Callable[[Array], Array], size: int, dtype: jnp.dtype) -> Scalar:
-    """Of a matrix without negative eigenvalues, by power iteration: from below, and close after a few."""
+    """Estimate, from below, the largest eigenvalue of a positive semi-definite matrix by power iteration."""
 
     def improve(_: Array, v: Array) -> Array:
         product = times(v)
@@ -170,7 +184,7 @@ def _largest_eigenvalue(times: Callable[[Array], Array], size: int, dtype: jnp.d
 def _log_posterior(
     network: Network, likelihood: Likelihood, position: tuple[PyTree, PyTree], batch: Batch
 ) -> tuple[Scalar, Scalar]:
-    """Up to a constant, as a density of θ and the likelihood's params; and the log-likelihood per datum."""
+    """Return the log-posterior of θ and the likelihood's params up to a constant, and the log-likelihood per datum."""
     theta, params = position
     outputs, _ = network.apply(theta, (), batch.x, False)
     total, mean = log_likelihood(likelihood, outputs, params, batch)

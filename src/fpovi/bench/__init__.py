@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a step takes and how much memory it needs, beside everything it should be compared with."""
+"""Measure the time, memory and exchanged bytes of a step, beside what they should be compared with."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``fpovi`` command: parse, call, print."""
+"""The ``fpovi`` command: parse arguments, call the library, print what it returns."""
 
 from importlib import import_module
 from typing import Annotated, Any
@@ -10,8 +10,8 @@ from typer.main import get_command
 
 from fpovi._fast.compile_cache import keep_programs
 
-# What `fpovi --help` says of each command, and the module that has it: imported only when it is called, as one that
-# reads tables and fits models takes seconds to import.
+# name -> (module, help). A module is imported when its command is called, as one that reads tables and fits models
+# takes seconds to import.
 COMMANDS = {
     "fit": ("fit", "Learn to predict a column of a table, and write the model to a file."),
     "predict": (
@@ -40,10 +40,10 @@ COMMANDS = {
 
 
 class Commands(TyperGroup):
-    """A group that knows its commands by name, and each one's options when it is called."""
+    """A group of commands that imports the module of a command when it is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that ``args`` begin with, its module imported, and what is left of them."""
+        """Return the name of the command that ``args`` begin with, the command, and its own arguments."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, _load(str(name)), rest
 
@@ -88,6 +88,6 @@ def main(
 
 
 def entry() -> None:
-    """The ``fpovi`` command."""
+    """Run the ``fpovi`` command."""
     keep_programs()
     app()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fpovi bench``: time a step on this machine beside what it should be compared with."""
+"""``fpovi bench``: time a step on this machine, beside other libraries and the limits of the hardware."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +129,7 @@ def _one_by_one(parts: Parts, store: Store, view: Callable[[Sequence[Row]], View
 
 
 def _keep(store: Store, rows: list[Row]) -> None:
-    """Write rows in the place of those measured earlier."""
+    """Store rows in the place of what was measured earlier."""
     store.drop(row.cell for row in rows)
     for row in rows:
         store.append(row)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fpovi data``: which data sets there are, fetch them, check them."""
+"""``fpovi data``: list the data sets of the experiments, fetch them, verify them."""
 
 import json
 from pathlib import Path
@@ -13,9 +13,9 @@ from rich.table import Table
 from fpovi._progress import progress_bar
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import AsJson
-from fpovi.datasets.fetching import Condition, condition, fetch
-from fpovi.datasets.folder import data_folder
-from fpovi.datasets.origins import DATASETS, DataFile
+from fpovi.datasets.catalogue import DATASETS, DataFile
+from fpovi.datasets.fetching import fetch
+from fpovi.datasets.folder import Condition, condition, data_folder
 from fpovi.types import lookup
 
 Folder = Annotated[
@@ -31,7 +31,7 @@ app = typer.Typer(name="data", help="Data sets of the experiments: list, fetch, 
 
 @app.command(name="list")
 def list_sets(data_dir: Folder = None, as_json: AsJson = False) -> None:
-    """All data sets we know, and which of them are in the folder; their content is not checked."""
+    """List all data sets, and which of them are in the folder; their content is not checked."""
     folder = data_folder(data_dir)
     there = {name: all((folder / file.path).is_file() for file in known.files) for name, known in DATASETS.items()}
     if as_json:

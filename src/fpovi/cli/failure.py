@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input ends a command with one line and a non-zero exit, never a traceback."""
+"""End a command that got bad input with one line and a non-zero exit, never a traceback."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ def _kept() -> str:
 
 @contextmanager
 def one_line_errors(when_stopped: Callable[[], str] = _kept) -> Iterator[None]:
-    """Turn the errors a user can cause into one line on standard error; ``when_stopped`` says what Ctrl-C left."""
+    """Turn errors that a user can cause into one line on standard error; ``when_stopped()`` says what Ctrl-C left."""
     try:
         yield
     except BrokenPipeError:  # the reader of a pipe has seen enough: typer ends quietly
@@ -32,7 +32,7 @@ def one_line_errors(when_stopped: Callable[[], str] = _kept) -> Iterator[None]:
 
 @contextmanager
 def about(what: object) -> Iterator[None]:
-    """Begin the message of a ``ValueError`` with what it is about."""
+    """Put ``what`` at the beginning of the message of a ``ValueError``."""
     try:
         yield
     except ValueError as error:
@@ -40,5 +40,5 @@ def about(what: object) -> Iterator[None]:
 
 
 def say(message: str) -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     typer.echo(f"fpovi: {' '.join(message.split())}", err=True)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands share, and how values on the command line are read."""
+"""Options that several commands share, and functions that read their values.
+
+Typer's own ranges are not used: it refuses a value in a box of several lines, where commands answer with one.
+"""
 
 import os
 from collections.abc import Iterable
@@ -31,13 +34,13 @@ Unknown = Annotated[
 
 
 def one_of(names: Iterable[str], text: str, **options: Any) -> Any:
-    """An option that takes one of ``names``; help and shell completion list them. The model checks what comes."""
+    """Make an option that takes one of ``names``; help and completion list them, the called function checks them."""
     known = sorted(set(names), key=lambda name: (name != "auto", name))
     return typer.Option(help=f"{text}: {', '.join(known)}.", autocompletion=lambda: known, **options)
 
 
 def whole_or(word: str, text: str, option: str) -> int | str:
-    """A positive whole number, or a word such as "auto"."""
+    """Read a positive whole number, or a word such as "auto"."""
     if text == word:
         return text
     if not text.isdecimal() or int(text) < 1:
@@ -46,7 +49,7 @@ def whole_or(word: str, text: str, option: str) -> int | str:
 
 
 def number_or_auto(text: str, option: str) -> float | str:
-    """A positive number, or "auto"."""
+    """Read a positive number, or "auto"."""
     if text == "auto":
         return text
     try:
@@ -59,7 +62,7 @@ def number_or_auto(text: str, option: str) -> float | str:
 
 
 def whole_numbers(text: str, option: str) -> tuple[int, ...]:
-    """Positive whole numbers between commas."""
+    """Read positive whole numbers with commas between."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) >= 1 for part in parts):
         raise ValueError(f"{option} {text}: must be positive whole numbers with commas between, such as 50,50")
@@ -67,7 +70,7 @@ def whole_numbers(text: str, option: str) -> tuple[int, ...]:
 
 
 def check_free(path: Path, force: bool) -> None:
-    """Before any work is done: may a file of this name be written?"""
+    """Raise a ``FileError`` unless a file may be written to ``path``: called before any work is done."""
     check_writable(path)
     if os.path.lexists(path) and not force:
         raise FileError(f"{path} exists already: choose another name, or --force to replace it")

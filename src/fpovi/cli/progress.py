@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bars of long work: rows of a table, and a line for every running cell of a sweep above a live table."""
+"""Progress bars: of the rows of a table, and of the running cells of a sweep above a live table of results."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ LINES, SCORES = 12, 5  # of the live table: those that changed last, and the fir
 
 
 class RowProgress:
-    """How many rows of a table are done, shown once that has taken two seconds."""
+    """A bar of the rows of a table, shown once they have taken two seconds."""
 
     def __init__(self, rows: int, label: str, quiet: bool = False):
         self.bar = progress_bar(quiet)
@@ -36,7 +36,7 @@ class RowProgress:
             self.bar.stop()
 
     def advance(self, rows: int) -> None:
-        """So many rows more are done."""
+        """Report that ``rows`` more rows are done."""
         self.bar.update(self.task, advance=rows)
         if not self.shown and not self.bar.disable and time.monotonic() - self.began > SOON:
             self.bar.start()
@@ -44,7 +44,7 @@ class RowProgress:
 
 
 class CellProgress:
-    """Means of what is done, which cells run and for how long, and when the rest will be, by the pace of this run."""
+    """Bars of the running cells and of all, with the time left at the pace of this run, above means of what is done."""
 
     def __init__(self, cells: int, label: Callable[[Cell], str], quiet: bool = False):
         self.label, self.total = label, cells
@@ -69,22 +69,22 @@ class CellProgress:
         self.live.stop()
 
     def started(self, cell: Cell) -> None:
-        """A cell begins; how many steps it has is not known yet."""
+        """Report that a cell begins; how many steps it has is not known yet."""
         self.running[cell] = self.bar.add_task(self.label(cell), total=1, note="")
 
     def step(self, done: int, total: int, log_likelihood: float) -> None:
-        """The one running cell has taken ``done`` of ``total`` steps."""
+        """Report that the one running cell has taken ``done`` of ``total`` steps."""
         for task in self.running.values():
             self.bar.update(task, completed=done, total=total, note=f"log-likelihood {log_likelihood:.2f}")
 
     def finished(self, row: Row) -> None:
-        """A cell is done, now or in an earlier run."""
+        """Report that a cell is done, now or in an earlier run."""
         place = row.cell.dataset, row.cell.method
         self.rows[place] = [*self.rows.pop(place, []), row]  # what changed last is last
         self._ended(row.cell)
 
     def failed(self, cell: Cell, reason: str) -> None:
-        """A cell came to no result; it is reported when all others are done."""
+        """Report that a cell came to no result; the sweep says why when all others are done."""
         self._ended(cell)
 
     def _ended(self, cell: Cell) -> None:
@@ -97,7 +97,7 @@ class CellProgress:
         self.bar.update(self.all, advance=1, note=self.time_left())
 
     def time_left(self) -> str:
-        """In words, from the cells that this run has finished: those found say nothing about speed."""
+        """Return the time left in words, by the cells that this run has finished: others say nothing of speed."""
         left = self.total - self.found - self.new
         if not (self.new and left):
             return ""
@@ -109,7 +109,7 @@ class CellProgress:
 
 
 def means(rows: Mapping[tuple[str, str], Sequence[Row]]) -> Table:
-    """A line per set and method: how many cells are done, and the means of the numbers in their rows."""
+    """Make a table with a line per set and method: how many cells are done, and the means of their numbers."""
     shown = dict(list(rows.items())[-LINES:])
     numbers = lambda row: [n for n, value in row.metrics.items() if isinstance(value, float)]  # noqa: E731
     names = list(dict.fromkeys(name for found in shown.values() for name in numbers(found[0])))[:SCORES]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fpovi show``: what a model file says of itself."""
+"""``fpovi show``: print what is in a model file."""
 
 import json
 from typing import Any
@@ -39,22 +39,22 @@ def show(model: ModelFile, as_json: AsJson = False) -> None:
 
 
 def task_of(facts: dict[str, Any]) -> str:
-    """Task and target of a described model."""
+    """Return the task and target of a described model."""
     return facts["task"] if facts["target"] is None else f"{facts['task']} of {', '.join(facts['target'])}"
 
 
 def networks_of(facts: dict[str, Any]) -> str:
-    """How many networks a described model has, and how large they are."""
+    """Return how many networks a described model has, and how large they are."""
     return f"{facts['n_particles']} of {'-'.join(map(str, facts['network']))} units"
 
 
 def soundness_of(facts: dict[str, Any]) -> str:
-    """What the diagnosis of a described model's fit found."""
+    """Return what the diagnosis of a described model's fit found."""
     return "\n".join(facts["complaints"]) or "nothing to complain of"
 
 
 def print_facts(facts: dict[str, Any]) -> None:
-    """A list of names and facts; those that are None are left out, numbers are written short."""
+    """Print names and facts; leave out those that are None, write numbers short."""
     console = Console(highlight=False)
     width = max(map(len, facts)) + 2
     for name, fact in facts.items():

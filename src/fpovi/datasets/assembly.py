@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what public origins offer to the files our loaders read, and what makes two such files the same."""
+"""Make the files our loaders read of what public addresses give, and tell whether two such files are the same."""
 
 import hashlib
 import io
@@ -16,7 +16,7 @@ TRAIN_PER_CLASS, TEST_PER_CLASS = 1000, 200
 
 
 def digest(content: bytes | Path) -> str:
-    """The sha256 that identifies a data file: of its bytes, but of an ``.npz`` its arrays, however they are packed."""
+    """Return the sha256 of a data file: of its bytes, or of the arrays of an ``.npz``, however they are packed."""
     data = content.read_bytes() if isinstance(content, Path) else content
     hashed = hashlib.sha256()
     if not data.startswith(b"PK"):
@@ -31,13 +31,13 @@ def digest(content: bytes | Path) -> str:
 
 
 def as_is(parts: Sequence[bytes]) -> bytes:
-    """The one file that was fetched."""
+    """Return the one file that was fetched."""
     (only,) = parts
     return only
 
 
 def member(name: str) -> Build:
-    """One file of a zip archive."""
+    """Return a function that takes the file ``name`` from a zip archive."""
 
     def build(parts: Sequence[bytes]) -> bytes:
         with zipfile.ZipFile(io.BytesIO(as_is(parts))) as archive:
@@ -47,7 +47,10 @@ def member(name: str) -> Build:
 
 
 def regression(parts: Sequence[bytes]) -> bytes:
-    """The table, the numbers of its feature columns, that of its target, and the test rows of every split."""
+    """Pack the texts of a UCI set into one ``.npz``: x, y and the test rows of every standard split.
+
+    The texts are the table, the numbers of its feature columns, that of its target, and one per split.
+    """
     if not all(part.strip() for part in parts):
         raise ValueError("one of its texts is empty")
     table, features, target, *tests = (np.loadtxt(io.BytesIO(part), ndmin=1) for part in parts)
@@ -56,7 +59,7 @@ def regression(parts: Sequence[bytes]) -> bytes:
 
 
 def cifar10_subset(parts: Sequence[bytes]) -> bytes:
-    """The first images of every class of CIFAR-10, from the archive of its binary version."""
+    """Pack the first images of every class of CIFAR-10 into one ``.npz``, from the archive of its binary version."""
     with tarfile.open(fileobj=io.BytesIO(as_is(parts)), mode="r:gz") as archive:
 
         def batch(name: str) -> NDArray[np.uint8]:

@@ -1,36 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the data folder from public origins, and check what is in it."""
+"""Fill the data folder from public addresses: files arrive whole and with the right checksum, or not at all."""
 
+import http.client
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 
 from fpovi.datasets.assembly import digest
-from fpovi.datasets.download import PAUSE, TIMEOUT, DownloadError, download
-from fpovi.datasets.origins import DataFile, DataSet
+from fpovi.datasets.catalogue import DataFile, DataSet
+from fpovi.datasets.folder import Condition, condition
 from fpovi.persistence.atomic import replace_file
 
+TIMEOUT = 30.0  # seconds without a byte
+ATTEMPTS = 3
+PAUSE = 1.0  # seconds before the second attempt, twice that before the third
+MOST_BYTES = 400_000_000  # more than any file we know
+CHUNK = 1 << 16
+WORTH_ANOTHER_TRY = {408, 429, 500, 502, 503, 504}
+
+OnBytes = Callable[[int, int], None]
 # data file, which of its parts, how many there are, bytes of it that have come, bytes there are (0: unknown)
 Watch = Callable[[DataFile, int, int, int, int], None]
 
 
-class Condition(StrEnum):
-    """What is at a data file's place."""
-
-    GOOD = "good"
-    MISSING = "missing"
-    OTHER = "other content"
+class DownloadError(OSError):
+    """An address did not give the file that was expected of it."""
 
 
-def condition(file: DataFile, folder: Path) -> Condition:
-    """Whether the file is there, and is the one we know."""
-    path = folder / file.path
-    if not path.exists():
-        return Condition.MISSING
-    try:
-        return Condition.GOOD if digest(path) == file.sha256 else Condition.OTHER
-    except Exception:  # an archive that is cut short or none at all fails its reader in many ways
-        return Condition.OTHER
+def download(
+    address: str, on_bytes: OnBytes = lambda done, total: None, timeout: float = TIMEOUT, pause: float = PAUSE
+) -> bytes:
+    """Return the content of the file at ``address``; try again where the connection breaks or stalls.
+
+    Args:
+        address: http or https.
+        on_bytes: called with how many bytes have come, and how many there are (0 if the server does not say).
+        timeout: seconds without any byte until an attempt is given up.
+        pause: seconds between the first two attempts, half of those between the last two.
+
+    Raises:
+        DownloadError: the file did not come whole.
+    """
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(pause * attempt)
+        try:
+            return _once(address, on_bytes, timeout)
+        except urllib.error.HTTPError as error:
+            reason = f"the server answered {error.code} {error.reason}"
+            if error.code not in WORTH_ANOTHER_TRY:
+                break
+        except TimeoutError:
+            reason = f"nothing came for {timeout:g} seconds"
+        except urllib.error.URLError as error:
+            timed_out = isinstance(error.reason, TimeoutError)
+            reason = f"nothing came for {timeout:g} seconds" if timed_out else str(error.reason)
+        except (http.client.HTTPException, ConnectionError) as error:
+            reason = f"the connection broke off ({error or type(error).__name__})"
+    raise DownloadError(f"{address} cannot be fetched: {reason}")
+
+
+def _once(address: str, on_bytes: OnBytes, timeout: float) -> bytes:
+    request = urllib.request.Request(address, headers={"User-Agent": "fpovi"})
+    with urllib.request.urlopen(request, timeout=timeout) as answer:
+        total = int(answer.headers.get("Content-Length") or 0)
+        parts, done = [], 0
+        on_bytes(0, total)
+        while part := answer.read1(CHUNK):
+            parts.append(part)
+            done += len(part)
+            if done > MOST_BYTES:
+                raise DownloadError(f"{address} gives more than {MOST_BYTES} bytes: this is not the file we know")
+            on_bytes(done, total)
+    if done < total:
+        raise http.client.IncompleteRead(b"", total - done)
+    return b"".join(parts)
 
 
 def fetch(
@@ -40,15 +86,19 @@ def fetch(
     timeout: float = TIMEOUT,
     pause: float = PAUSE,
 ) -> list[Path]:
-    """Download what is missing or wrong of a data set; the paths that were written.
-
-    A file is put in its place as a whole, and only if its checksum is right.
+    """Download the missing and wrong files of a data set, each written whole and only if its checksum is right.
 
     Args:
-        dataset: one of :data:`~fpovi.datasets.origins.DATASETS`.
+        dataset: one of :data:`~fpovi.datasets.catalogue.DATASETS`.
         folder: the data folder; made if it is not there.
-        watch: told of every piece that comes.
-        timeout, pause: as in :func:`~fpovi.datasets.download.download`.
+        watch: called after every piece that comes.
+        timeout, pause: as in :func:`download`.
+
+    Returns:
+        The paths that were written.
+
+    Raises:
+        DownloadError: a file did not come, or is not the one we know.
     """
     written = []
     for file in dataset.files:
@@ -67,6 +117,7 @@ def fetch(
 
 
 def _checked(file: DataFile, parts: list[bytes]) -> bytes:
+    """Assemble a file of its parts, or raise a ``DownloadError`` unless that gives the one we know."""
     try:
         content = file.build(parts)
         found = digest(content)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A split in the units networks like, learned from its training rows alone."""
+"""Standardise and transform the inputs of a split by what its training rows alone tell."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class Scaled(NamedTuple):
 
 
 def scale_split(split: Split, unit_norm: bool = False) -> Scaled:
-    """Inputs and target with mean 0 and variance 1 on the training rows.
+    """Scale inputs and target to mean 0 and variance 1 on the training rows.
 
     With ``unit_norm`` inputs are divided by √d_x as well, so that E‖x‖² = 1: what the experiments of Wang et al. (2019)
     do, and what their prior of weights expects.
@@ -44,7 +44,7 @@ def scale_split(split: Split, unit_norm: bool = False) -> Scaled:
 
 
 def whiten(split: Split) -> Split:
-    """The inputs as principal components with variance 1 on the training rows; those that never vary are left out.
+    """Replace inputs by their principal components, with variance 1 on the training rows; drop those that never vary.
 
     Where inputs are nearly copies of one another, what tells them apart is too small for a network to learn from: the
     components of naval's inputs differ by a factor of 1,000 in size.
@@ -60,7 +60,7 @@ def whiten(split: Split) -> Split:
 
 
 def normal_scores(split: Split) -> Split:
-    r"""Every input by its rank among the training rows: the r-th of N becomes :math:`\Phi^{-1}((r - 1/2)/N)`.
+    r"""Replace every input by its rank among the training rows: the r-th of N becomes :math:`\Phi^{-1}((r - 1/2)/N)`.
 
     However long the tails of an input were, none of its values is far off then. Equal values have their mean rank;
     between two values lies a straight line, beyond the last a constant.

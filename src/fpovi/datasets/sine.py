@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one-dimensional toy of the paper: twenty noisy points of a wiggly curve, with a gap."""
+"""The one-dimensional toy data of the paper: twenty noisy points of a curve, with a gap."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 def sine_curve(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """x + sin 4x + sin 13x."""
+    """Return x + sin 4x + sin 13x."""
     return x + np.sin(4 * x) + np.sin(13 * x)
 
 
 def sine(seed: int = 3) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """12 inputs uniform on (0, .6) and 8 on (.8, 1), targets ``sine_curve(x + ε)`` with ε ~ N(0, .03²).
+    """Draw 12 inputs uniform on (0, .6) and 8 on (.8, 1), with targets ``sine_curve(x + ε)``, ε ~ N(0, .03²).
 
-    Returns x and y, each ``(20,)``, in their own units.
+    Args:
+        seed: of NumPy's generator.
+
+    Returns:
+        x and y, each ``(20,)``, in their own units.
     """
     rng = np.random.default_rng(seed)
     x = np.concatenate([rng.uniform(0, 0.6, 12), rng.uniform(0.8, 1, 8)])

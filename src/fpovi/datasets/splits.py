@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rows train and which test: the fixed standard splits, and random ones drawn as the paper draws them.
+"""Training, validation and test rows: the fixed standard splits, and random ones drawn as the paper draws them.
 
 The experiments of Wang et al. (2019) seed NumPy's global generator, shuffle the rows, and cut. Drawn here with the same
 generator and seeds, the splits are theirs for every set whose file lists the rows in the order of their download.
@@ -21,7 +21,7 @@ Rows = NDArray[np.intp]
 
 
 class Parts(NamedTuple):
-    """Row numbers. ``valid`` is held out of training only where something is chosen by it."""
+    """Row numbers of a split. ``valid`` is held out of training only where something is chosen by it."""
 
     train: Rows
     valid: Rows
@@ -29,7 +29,7 @@ class Parts(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """A split from whose training rows some are taken away, to choose by: ``x_valid`` and ``y_valid``."""
+    """A split whose training rows lack some that serve to choose by: ``x_valid`` and ``y_valid``."""
 
     split: Split
     x_valid: NDArray[np.float64]
@@ -37,7 +37,13 @@ class HeldOut(NamedTuple):
 
 
 def random_parts(name: str, rows: int, number: int) -> Parts:
-    """Random split ``number`` (from 0) of the data set ``name``: 10 % test rows, and 10 or 18 % for validation."""
+    """Draw random split ``number`` of a data set: 10 % test rows, and 10 or 18 % for validation.
+
+    Args:
+        name: the data set; its seed and its shares are those of the paper's program for it.
+        rows: how many rows it has.
+        number: which split, from 0.
+    """
     if number < 0:
         raise ValueError(f"number={number} must not be negative")
     seed = number + (FIRST_SEED_OF_PROTEIN if name == "protein" else FIRST_SEED)
@@ -51,13 +57,13 @@ def random_parts(name: str, rows: int, number: int) -> Parts:
 
 
 def random_split(name: str, data: Regression, number: int) -> Split:
-    """Random split ``number`` with nothing held out: 90 % of the rows train."""
+    """Return random split ``number`` with nothing held out: 90 % of the rows train."""
     train, valid, test = random_parts(name, len(data.y), number)
     return _take(data, np.concatenate([train, valid]), test)
 
 
 def standard_parts(data: Regression, number: int) -> Parts:
-    """Standard split ``number``, and of its training rows some at random for validation: a tenth of all rows."""
+    """Return standard split ``number``, with a tenth of all rows drawn from its training rows for validation."""
     in_test = in_standard_test(data, number)
     order = np.random.RandomState(number).permutation(np.flatnonzero(~in_test))
     held = round(0.1 * len(in_test))
@@ -65,7 +71,7 @@ def standard_parts(data: Regression, number: int) -> Parts:
 
 
 def held_out(data: Regression, parts: Parts) -> HeldOut:
-    """The rows of ``parts``, those for validation apart."""
+    """Return the rows of ``parts``, those for validation apart."""
     return HeldOut(_take(data, parts.train, parts.test), data.x[parts.valid], data.y[parts.valid])
 
 
@@ -84,13 +90,20 @@ PARTS: dict[str, Callable[[str, Regression, int], Parts]] = {
 
 
 def load_split(name: str, split_kind: str = "standard", number: int = 0, folder: Path | str | None = None) -> Split:
-    """Split ``number`` of a UCI set, drawn in one of the ways that :data:`SPLIT_KINDS` lists."""
+    """Return a split of a UCI set.
+
+    Args:
+        name: one of :data:`~fpovi.datasets.uci.UCI`.
+        split_kind: how splits are made, one of :data:`SPLIT_KINDS`.
+        number: which split, from 0.
+        folder: the data folder; by default what FPOVI_DATA names, else the user's cache.
+    """
     return lookup(SPLIT_KINDS, split_kind, "split_kind")(name, load_uci(name, folder), number)
 
 
 def load_held_out(
     name: str, split_kind: str = "standard", number: int = 0, folder: Path | str | None = None
 ) -> HeldOut:
-    """The same split with validation rows taken out of its training rows."""
+    """Return the split of :func:`load_split` with validation rows taken out of its training rows."""
     data = load_uci(name, folder)
     return held_out(data, lookup(PARTS, split_kind, "split_kind")(name, data, number))

@@ -31,7 +31,7 @@ from fpovi.selection.trial import tried_scales
 from fpovi.tabular import learn_encoder, merge_rows
 from fpovi.tabular.frame import as_table
 from fpovi.tabular.target import Target
-from fpovi.types import Key, Likelihood
+from fpovi.types import Key, Likelihood, State
 
 MIN_ROWS = 2
 OF_THE_RUN = ("verbose", "checkpoint", "devices")  # settings that change how a fit is run, and not where it ends
@@ -134,8 +134,8 @@ class BaseBNN(BaseEstimator, ABC):
             candidates = [jax.tree.map(np.asarray, scales) for scales in candidates]
             schedule = make_schedule(self.learning_rate, self.batch_size, self.max_epochs, len(rows[0]))
             scales = tried_scales(run, schedule, Keys(*keys), spec, candidates, rows)
-            nothing: Any = None
-            self._train(run, Keys(*keys), Fitted(spec, parts, scales, nothing, encoder, target, nothing), rows)
+            known = {"spec": spec, "parts": parts, "scales": scales, "encoder": encoder, "target": target}
+            self._train(run, Keys(*keys), rows, known)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BaseBNN":
@@ -157,15 +157,18 @@ class BaseBNN(BaseEstimator, ABC):
         keys = jax.random.split(jax.random.fold_in(_key_of(self.random_state), len(rows[0])), 3)
         make_room()
         with _restored_on_failure(self):
-            self._train(self._run_settings(), Keys(*keys), before, rows)
+            known = {name: getattr(before, name) for name in ("spec", "parts", "scales", "encoder", "target")}
+            self._train(self._run_settings(), Keys(*keys), rows, known, before.state)
         return self
 
-    def _train(self, run: RunSettings, keys: Keys, before: Fitted, rows: Rows) -> None:
-        """Fit particles to rows, from those of ``before`` if it has any, and remember the record."""
+    def _train(
+        self, run: RunSettings, keys: Keys, rows: Rows, known: dict[str, Any], earlier: State | None = None
+    ) -> None:
+        """Fit particles to rows, from those of ``earlier``, if any, and remember the record they make."""
         training, held = hold_out(keys.hold, rows, self.validation_fraction if self.early_stopping else None)
         schedule = make_schedule(self.learning_rate, self.batch_size, self.max_epochs, len(training[0]))
-        done = fit_particles(run, schedule, keys, before.spec, before.scales, training, held, before.state)
-        fitted = replace(before, state=done.state, history=done.history)
+        done = fit_particles(run, schedule, keys, known["spec"], known["scales"], training, held, earlier)
+        fitted = Fitted(state=done.state, history=done.history, **known)
         self.fitted_ = replace(fitted, diagnostics=fitted.diagnose(keys.hold, rows[0]))
         self.rows_, self.validation_scores_ = rows, done.scores
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from fpovi.baselines import normal
+from fpovi.baselines import regressors
 from fpovi.calibration import evaluate
 from fpovi.datasets.splits import SPLIT_KINDS, load_split
 from fpovi.datasets.uci import UCI, Split
@@ -32,16 +32,16 @@ def _estimator(**settings: Any) -> Method:
     )
 
 
-def _other_library(method: Callable[..., normal.Answer]) -> Method:
-    return lambda seed, split: normal.answer(method, seed, split.x_train, split.y_train, split.x_test)
+def _other_library(method: Callable[..., regressors.Gaussians]) -> Method:
+    return lambda seed, split: regressors.predict_dist(method, seed, split.x_train, split.y_train, split.x_test)
 
 
 METHODS: dict[str, Method] = {
     "fpovi": _estimator(),
     "fpovi_fixed": _estimator(prior="nngp"),
     "ensemble": _estimator(prior="nngp", space="weight", flow="ensemble", likelihood=gaussian(start=0.5, floor=0.0)),
-    "gp": _other_library(partial(normal.gaussian_process, most_rows=2000)),
-    "ngboost": _other_library(normal.ngboost),
+    "gp": _other_library(partial(regressors.gaussian_process, most_rows=2000)),
+    "ngboost": _other_library(regressors.ngboost),
 }
 LABELS = {
     "fpovi": "BNNRegressor()",

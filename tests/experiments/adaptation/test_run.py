@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from fpovi.baselines import normal
+from fpovi.baselines import regressors
 from fpovi.datasets.uci import Regression
 from fpovi.estimators import BNNRegressor
 from fpovi.experiments.adaptation import run as adaptation
@@ -55,7 +55,7 @@ def test_a_cell_scores_both_regions(monkeypatch):
     def method(task, unlabelled, watch):
         asked.append((task, unlabelled))
         off = np.where(np.arange(len(task.split.y_test)) < 15, 30.0, 0.0)
-        return normal.answer(
+        return regressors.predict_dist(
             lambda seed, x, y, x_new: (z(task.split.y_test + off), np.full(len(x_new), 0.01)), 0,
             task.split.x_train, task.split.y_train, task.split.x_test,
         )  # fmt: skip

@@ -16,7 +16,6 @@ import optax
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from fpovi.baselines.reuse import made_once
 from fpovi.datasets.scaling import INPUTS, scale_split
 from fpovi.datasets.uci import Split
 from fpovi.experiments.paper_parts import PAPER_FLOWS, median_rbf
@@ -149,7 +148,7 @@ def fewer_steps(settings: RunSettings, adam_steps: int) -> RunSettings:
     )
 
 
-@made_once
+@lru_cache(maxsize=64)
 def _function_space(
     network: Network, likelihood: Likelihood, flow: Flow, make_optimiser: MakeOptimiser
 ) -> Callable[[TracedSettings], Algorithm]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fpovi.baselines import normal, nuts
+from fpovi.baselines import nuts, regressors
 from fpovi.calibration import nll
 from fpovi.datasets.scaling import Scaled, scale_split
 from fpovi.datasets.uci import Split
@@ -111,8 +111,8 @@ def train_networks(learn: Learner, task: TrainingTask, watch: Watch) -> Predicti
 
 def gaussian_process(task: TrainingTask, watch: Watch) -> Predictive:
     """Return the predictions of scikit-learn's Gaussian process."""
-    method = partial(normal.gaussian_process, most_rows=task.gp_rows)
-    return normal.answer(method, task.seed, task.split.x_train, task.split.y_train, task.split.x_test)
+    method = partial(regressors.gaussian_process, most_rows=task.gp_rows)
+    return regressors.predict_dist(method, task.seed, task.split.x_train, task.split.y_train, task.split.x_test)
 
 
 def sample_with_nuts(task: TrainingTask, watch: Watch) -> Answer:

@@ -38,7 +38,6 @@ from jaxtyping import Array, Float
 
 from fpovi._fast.threefry import normals
 from fpovi.baselines import BASELINES
-from fpovi.baselines.reuse import made_once
 from fpovi.experiments.paper_parts import PAPER_FLOWS, PAPER_KERNELS, median_rbf
 from fpovi.inference import function_space, weight_space
 from fpovi.inference.loop import run
@@ -114,7 +113,7 @@ def paper_network(inputs: int, hidden: tuple[int, ...]) -> Network:
     return mlp(sizes, scales=fan_out_scales(sizes), prior_start=False)
 
 
-@made_once
+@lru_cache(maxsize=64)
 def in_function_space(network: Network, likelihood: Likelihood, flow: str) -> Callable[[NoisyCentres], Algorithm]:
     """Return a function that builds the algorithm of function space for given extra points."""
     return lambda centres: function_space(
@@ -131,7 +130,7 @@ def in_function_space(network: Network, likelihood: Likelihood, flow: str) -> Ca
     )
 
 
-@made_once
+@lru_cache(maxsize=64)
 def in_weight_space(
     network: Network, likelihood: Likelihood, flow: str, kernel: str
 ) -> Callable[[NoisyCentres], Algorithm]:

@@ -51,11 +51,8 @@ def best_beside_paper(rows: Sequence[Row]) -> View:
     """Return a table of ``fpovi`` of the preset ``best`` beside the paper's f-SVGD, on the splits that both have."""
 
     def scores_of(method: str, preset: str) -> dict[str, dict[str, Scores]]:
-        own = [
-            row
-            for row in rows
-            if (row.cell.method, row.cell.preset, row.cell.split_kind) == (method, preset, "standard")
-        ]
+        wanted = (method, preset, "standard")
+        own = [row for row in rows if (row.cell.method, row.cell.preset, row.cell.split_kind) == wanted]
         return {metric: {set_: found[method] for set_, found in collect(own, metric).items()} for metric in SCORES}
 
     ours, theirs = scores_of("fpovi", "best"), scores_of(REFERENCE, PAPER_PRESET)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every data set we read: which files, where the public can get them, and the checksums of what we measured with.
+"""The data sets of the experiments: their files, the public addresses, and the checksums of what we measured with.
 
 Checksums are those of :func:`fpovi.datasets.assembly.digest`. The UCI regression sets come from the repository that
 published the standard splits with them (Gal & Ghahramani 2016), at a fixed commit.
@@ -19,7 +19,7 @@ CIFAR10 = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 
 
 class DataFile(NamedTuple):
-    """One file of the data folder: ``build`` makes it of what the ``addresses`` give, in their order."""
+    """A file of the data folder: ``build`` makes it of what the ``addresses`` give, in their order."""
 
     path: str
     addresses: tuple[str, ...]
@@ -28,7 +28,7 @@ class DataFile(NamedTuple):
 
 
 class DataSet(NamedTuple):
-    """A data set as a user asks for it."""
+    """A data set that a user asks for by name."""
 
     about: str
     files: tuple[DataFile, ...]
@@ -41,7 +41,7 @@ def _uci(name: str, about: str, folder: str, sha256: str, splits: int = 20) -> D
     return DataSet(about, (DataFile(f"uci/{name}.npz", addresses, sha256, regression),))
 
 
-def _same_names(about: str, folder: str, base: str, sha256: dict[str, str]) -> DataSet:
+def _copied(about: str, folder: str, base: str, sha256: dict[str, str]) -> DataSet:
     files = (DataFile(f"{folder}/{name}", (f"{base}/{name}",), value) for name, value in sha256.items())
     return DataSet(about, tuple(files))
 
@@ -83,7 +83,7 @@ DATASETS: dict[str, DataSet] = {
         "yacht", "308 hull shapes, 6 features: resistance", "yacht",
         "d145222e10f3f082e02e9e81a89cc280018a9d8b533942686e6ee966bb741c29",
     ),
-    "mnist": _same_names(
+    "mnist": _copied(
         "70,000 handwritten digits, 28 × 28", "mnist", MNIST,
         {
             "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
@@ -92,7 +92,7 @@ DATASETS: dict[str, DataSet] = {
             "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
         },
     ),
-    "fashion-mnist": _same_names(
+    "fashion-mnist": _copied(
         "70,000 pictures of clothes, 28 × 28", "fashion_mnist", FASHION,
         {
             "train-images-idx3-ubyte.gz": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members that climb objectives of their own, side by side: what point and variational fits share."""
+"""Fit members that each maximise an objective of their own: MAP ensembles, and what variational fits share."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from fpovi.baselines.reuse import made_once
 from fpovi.flows import ensemble
 from fpovi.inference import weight_space
 from fpovi.inference.loop import run
@@ -19,22 +18,22 @@ from fpovi.inference.step import ascend, check_targets, finish, first_step
 from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State
 
 Watch = Callable[[State, Info], bool | None]
-RATE = 4e-3
-LOOKS = 20  # from outside, in the course of a run
+LEARNING_RATE = 4e-3
+CHUNKS = 20  # of a run; ``watch`` is called after each
 
 
 def as_state(particles: PyTree, params: PyTree) -> State:
-    """Finished particles, for :func:`fpovi.predict`: nothing that a next step would need."""
+    """Return finished particles as a state for :func:`fpovi.predict`, without what a next step would need."""
     return State(first_step(), particles, params, (), (), (), ())
 
 
 @lru_cache
-def decaying_adam(num_steps: int, rate: float = RATE) -> optax.GradientTransformation:
-    """Adam whose rate falls to 0 along half a cosine; the same object for the same numbers."""
-    return optax.adam(optax.cosine_decay_schedule(rate, num_steps))
+def decaying_adam(num_steps: int, learning_rate: float = LEARNING_RATE) -> optax.GradientTransformation:
+    """Return Adam whose rate falls to 0 along half a cosine; the same object for the same numbers."""
+    return optax.adam(optax.cosine_decay_schedule(learning_rate, num_steps))
 
 
-def climb(
+def maximise(
     network: Network,
     likelihood: Likelihood,
     start: Callable[[Key], PyTree],
@@ -42,10 +41,14 @@ def climb(
     example: Callable[[PyTree], PyTree],
     optimiser: optax.GradientTransformation,
 ) -> Algorithm:
-    """n members, each of which climbs ``objective(key, member, params, batch) -> (value, log-likelihood per datum)``.
+    """Return an algorithm whose n members each maximise ``objective``, together with their likelihood's ``params``.
 
-    The likelihood's ``params`` of a member climb with it. ``start(key)`` gives a member, ``example(member)`` weights of
-    ``network`` that stand for it when targets are checked.
+    Args:
+        network, likelihood: the model.
+        start: ``start(key)`` returns a member.
+        objective: ``objective(key, member, params, batch)`` returns its value and the log-likelihood per datum.
+        example: ``example(member)`` returns weights of ``network``, by which targets are checked.
+        optimiser: any optax transformation.
     """
 
     def init(key: Key, n: int) -> State:
@@ -66,7 +69,7 @@ def climb(
         (members, params), optimiser_state = ascend(optimiser, ascent, state.optimiser, together)
         after, finite = finish(State(state.step, members, params, (), (), optimiser_state, ()), log_lik)
         noise = jax.vmap(lambda params: likelihood.noise(params), axis_size=n)(state.params)
-        return after, alone(log_lik, jnp.mean(noise), finite)
+        return after, independent_info(log_lik, jnp.mean(noise), finite)
 
     def check(state: State, data: Batch) -> None:
         weights = jax.eval_shape(jax.vmap(example), state.particles)
@@ -75,8 +78,8 @@ def climb(
     return Algorithm(init, step, check)
 
 
-def alone(log_lik: Scalar, noise: Scalar, finite: Array) -> Info:
-    """The Info of a step in which nothing interacts."""
+def independent_info(log_lik: Scalar, noise: Scalar, finite: Array) -> Info:
+    """Return the Info of a step in which members do not interact."""
     none = jnp.zeros_like(log_lik)
     return Info(log_lik, none, none, none, none, none, none, noise, finite)
 
@@ -84,19 +87,19 @@ def alone(log_lik: Scalar, noise: Scalar, finite: Array) -> Info:
 def log_joint(
     network: Network, likelihood: Likelihood, outputs: Array, theta: PyTree, params: PyTree, batch: Batch
 ) -> tuple[Scalar, Scalar]:
-    """Log-likelihood of one member's ``outputs`` for all data, plus log-priors; and the former per datum."""
+    """Return log-likelihood for all data plus log-priors of one member, and the log-likelihood per datum."""
     total, mean = log_likelihood(likelihood, outputs, params, batch)
     return total + network.log_prior(theta) + likelihood.log_prior(params), mean
 
 
 def log_likelihood(likelihood: Likelihood, outputs: Array, params: PyTree, batch: Batch) -> tuple[Scalar, Scalar]:
-    """Of one member's ``outputs`` for all data, and per datum."""
+    """Return the log-likelihood of one member's ``outputs`` for all data, and per datum."""
     params_of_one, f_of_one = jax.tree.map(lambda leaf: leaf[None], (params, likelihood.canonical(outputs)))
     return weighted_log_likelihood(likelihood, params_of_one, f_of_one, batch)
 
 
-class Course(TypedDict, total=False):
-    """How long a baseline climbs, on how many rows a step, by which optimiser, and who looks on."""
+class FitOptions(TypedDict, total=False):
+    """The steps of a fit, rows of a step, optimiser and ``watch``: options that baselines share."""
 
     num_steps: Required[int]
     batch_size: int | None
@@ -106,7 +109,7 @@ class Course(TypedDict, total=False):
 
 def fit(
     key: Key,
-    climbing: Callable[[optax.GradientTransformation], Algorithm],
+    make: Callable[[optax.GradientTransformation], Algorithm],
     n: int,
     data: Batch,
     *,
@@ -114,19 +117,19 @@ def fit(
     batch_size: int | None = None,
     optimiser: optax.GradientTransformation | None = None,
     watch: Watch | None = None,
-    rate: float = RATE,
+    learning_rate: float = LEARNING_RATE,
 ) -> State:
-    """Where ``num_steps`` steps of ``climbing(optimiser)`` lead n members; by default Adam, from ``rate`` down to 0."""
+    """Return the state of n members after ``num_steps`` of ``make(optimiser)``, by default Adam with a falling rate."""
     check_counts(num_steps=num_steps, n=n)
-    algorithm = climbing(decaying_adam(num_steps, rate) if optimiser is None else optimiser)
+    algorithm = make(decaying_adam(num_steps, learning_rate) if optimiser is None else optimiser)
     key_start, key_run = jax.random.split(key)
     state = _start(algorithm, n, key_start)
-    chunk = max(num_steps // LOOKS, 1)
+    chunk = max(num_steps // CHUNKS, 1)
     return run(key_run, algorithm, state, data, num_steps, batch_size=batch_size, chunk_size=chunk, watch=watch).state
 
 
 def check_counts(**counts: int) -> None:
-    """Of steps and members, there is at least one."""
+    """Raise a ``ValueError`` unless each count, such as that of steps, is at least 1."""
     for name, count in counts.items():
         if count < 1:
             raise ValueError(f"{name}={count} must be at least 1")
@@ -138,33 +141,37 @@ def _start(algorithm: Algorithm, n: int, key: Key) -> State:
 
 
 def draws_of(state: State, draw: Callable[[PyTree], PyTree], n: int) -> State:
-    """``draw(member)`` gives the n particles that stand for the only member of ``state``; they share its params."""
+    """Return ``draw(member)``, n particles drawn from the only member of ``state``, with its params for all of them."""
     member, params = jax.tree.map(lambda leaf: leaf[0], (state.particles, state.params))
     return as_state(draw(member), jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *leaf.shape)), params))
 
 
 def map_ensemble(
-    key: Key, network: Network, likelihood: Likelihood, data: Batch, *, n: int = 20, **course: Unpack[Course]
+    key: Key, network: Network, likelihood: Likelihood, data: Batch, *, n: int = 20, **options: Unpack[FitOptions]
 ) -> State:
-    r"""n independent maximum a posteriori fits from different starts (Lakshminarayanan et al. 2017).
+    r"""Fit n networks to their maximum a posteriori, from different starts (Lakshminarayanan et al. 2017).
 
     .. math:: \theta^i \to \arg\max_\theta\; \log p(y \mid f_\theta) + \log p(\theta)
 
     This is :func:`fpovi.weight_space` with ``flow=ensemble``.
 
     Args:
-        key: the same key gives the same result.
-        network, likelihood: the model.
+        key: a typed key; the same key gives the same result.
+        network: the prior and the shape of the weights.
+        likelihood: how targets follow from outputs.
         data: all rows, from :func:`fpovi.make_batch`.
         n: how many members.
         num_steps: how many steps to take.
         batch_size: rows per step; all by default.
         optimiser: any optax transformation; Adam whose rate falls from 4e-3 to 0 by default.
-        watch: looks at the run now and then, as in :func:`fpovi.run`.
+        watch: called now and then with the state and the history, as in :func:`fpovi.run`.
+
+    Returns:
+        A state with n particles and params, for :func:`fpovi.predict`.
     """
-    return fit(key, partial(_alone, network, likelihood), n, data, **course)
+    return fit(key, partial(_ensemble, network, likelihood), n, data, **options)
 
 
-@made_once
-def _alone(network: Network, likelihood: Likelihood, optimiser: optax.GradientTransformation) -> Algorithm:
+@lru_cache(maxsize=64)
+def _ensemble(network: Network, likelihood: Likelihood, optimiser: optax.GradientTransformation) -> Algorithm:
     return weight_space(network, likelihood, flow=ensemble, optimiser=optimiser)
