@@ -22,7 +22,7 @@ from fpovi.experiments.harness.experiment import Options, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.sweep import sweep
 from fpovi.experiments.harness.verify import Verified, run_again, view_of_verified
-from fpovi.experiments.harness.view import View, parts
+from fpovi.experiments.harness.view import View, column_groups
 from fpovi.experiments.harness.workers import BACKENDS
 from fpovi.experiments.registry import EXPERIMENTS, run_cell
 from fpovi.plots import save
@@ -117,12 +117,12 @@ def _show_verified(found: Sequence[Verified], label: Callable[[Cell], str], as_j
 
 
 def show_view(view: View, paths: list[Path]) -> None:
-    """A table on the terminal, in several parts where it is too wide, and what was written."""
+    """Print a table, in several parts where the terminal is too narrow, and the paths of written files."""
     console = Console()
     console.print(view.title, style="bold")
     for line in view.explanation:
         console.print(line, highlight=False)
-    for columns in parts(view, console.width):
+    for columns in column_groups(view, console.width):
         console.print(_table(view, columns))
     for note in view.notes:
         console.print(note, highlight=False)
@@ -140,6 +140,6 @@ def _table(view: View, columns: list[int]) -> Table:
 
 
 def _styled(cell: str) -> Text:
-    """Bold where Markdown would be."""
+    """Return text in bold where Markdown has two stars around it."""
     bold = cell.startswith("**") and cell.endswith("**")
     return Text(cell.strip("*") if bold else cell, style="bold" if bold else "")

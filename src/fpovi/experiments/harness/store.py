@@ -20,10 +20,16 @@ VECTORS = ("avx512f", "avx2", "avx", "sse4_2")  # sets of vector instructions, t
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of an experiment: what to run. Equal cells are the same result.
+    """One cell of an experiment: all that says what to run. Equal cells have the same result.
 
-    ``split`` is the number of a split of the data set, and ``split_kind`` how splits are made:
-    see :data:`fpovi.datasets.splits.SPLIT_KINDS`.
+    Attributes:
+        experiment: the name of the experiment, and of the file with its rows.
+        method: what is run.
+        dataset: on which data, if there is a choice.
+        split: the number of a division of the data into rows for training and rows for tests.
+        seed: seeds the method, and the data where they are made.
+        preset: the name of a set of choices, such as the number of epochs.
+        split_kind: how such divisions are made, for UCI sets a name in :data:`fpovi.datasets.splits.SPLIT_KINDS`.
     """
 
     experiment: str
@@ -52,7 +58,7 @@ class Store:
         self.path = path
 
     def rows(self) -> list[Row]:
-        """All finished rows; a line that a kill cut short at the end of the file does not count."""
+        """Return all finished rows; a line that a kill cut short at the end of the file does not count."""
         if not self.path.exists():
             return []
         *whole, _cut_short = self.path.read_bytes().split(b"\n")
@@ -75,7 +81,7 @@ class Store:
         return next((row for row in self.rows() if row.cell == cell), None)
 
     def drop(self, cells: Iterable[Cell]) -> None:
-        """Forget the rows of these cells; the file is replaced as a whole."""
+        """Remove the rows of these cells; the file is replaced as a whole."""
         gone = set(cells)
         kept = [row for row in self.rows() if row.cell not in gone]
         if self.path.exists():
@@ -84,7 +90,7 @@ class Store:
             beside.replace(self.path)
 
     def append(self, row: Row) -> None:
-        """Add a row at once: a single write under a lock, on disk before this returns."""
+        """Add a row by a single write under a lock. It is on disk when this returns."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = _line(row)
         with open(self.path, "ab+") as file:
