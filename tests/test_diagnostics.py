@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Diagnoses: every finding by a history or functions made for it, and real fits told apart."""
+"""Findings of `diagnose` for histories and functions made to provoke them."""
 
 import json
 
@@ -28,7 +28,7 @@ def test_a_sound_fit_is_fine():
     found = diagnose(history(), ON, OFF, 0.3)
     assert found.fine
     assert found.complaints == ()
-    assert {one.name for one in found.findings} == {"convergence", "charge", "collapse", "growth", "noise"}
+    assert {one.name for one in found.findings} == {"convergence", "balance", "collapse", "growth", "noise"}
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_a_sound_fit_is_fine():
         ("convergence", (history(log_likelihood=np.linspace(10, 0, 100)), ON, OFF, 0.3), "falling"),
         ("convergence", (history(5), ON, OFF, 0.3), "too few steps"),
         ("convergence", (history(1), ON, OFF, 0.3), "too few steps"),
-        ("charge", (history(prior_norm=np.full(100, 1e6)), ON, OFF, 0.3), "prior is in charge"),
-        ("charge", (history(likelihood_norm=np.zeros(100)), ON, OFF, 0.3), "prior is in charge"),
+        ("balance", (history(prior_norm=np.full(100, 1e6)), ON, OFF, 0.3), "prior is in charge"),
+        ("balance", (history(likelihood_norm=np.zeros(100)), ON, OFF, 0.3), "prior is in charge"),
         ("collapse", (history(), ON, np.broadcast_to(OFF[:1], OFF.shape), 0.3), "say the same"),
         ("growth", (history(), OFF, ON, 0.3), "does not grow"),
         ("particles", (history(), ON[:1], OFF[:1], 0.3), "single particle"),
@@ -62,7 +62,7 @@ def test_a_noisy_but_level_run_has_settled():
 
 
 def test_the_likelihood_alone_in_charge_is_fine():
-    found = finding("charge", history(prior_norm=np.zeros(100)), ON, OFF, 0.3)
+    found = finding("balance", history(prior_norm=np.zeros(100)), ON, OFF, 0.3)
     assert found.fine
     assert "data alone" in found.verdict
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a fit sound? Numbers from its history and its functions, each with a verdict in words and a knob to turn."""
+"""Diagnose a fit from its history and its functions: numbers, verdicts in words, and arguments to change."""
 
 from typing import Any, NamedTuple
 
@@ -8,16 +8,24 @@ from jaxtyping import Float
 
 from fpovi.types import Info
 
-ALIKE = 0.99  # similarity off the data, above which something is wrong
-PRIOR_RULES, PRIOR_SILENT = 100.0, 1e-4  # ratio of the prior's score to the likelihood's
+COLLAPSED = 0.99  # similarity off the data, above which something is wrong
+PRIOR_DOMINATES, PRIOR_NEGLIGIBLE = 100.0, 1e-4  # ratio of the prior's score to the likelihood's
 STILL_CLIMBING = 0.05  # nats per row and tenth of the run
-GROWTH = 1.2  # spread off the data over spread on them
+LEAST_GROWTH = 1.2  # spread off the data over spread on them
 TINY = float(np.finfo(np.float32).tiny)
-NOISY, NOISELESS = 0.95, 1e-3  # noise in units of the target's standard deviation
+MOST_NOISE, LEAST_NOISE = 0.95, 1e-3  # noise in units of the target's standard deviation
 
 
 class Finding(NamedTuple):
-    """One number, whether it is as it should be, what it says, and if not, what to turn."""
+    """One number of a diagnosis.
+
+    Args:
+        name: what was measured.
+        value: the number.
+        fine: whether it is as it should be.
+        verdict: what it says about the fit.
+        remedy: which argument to change if it is not fine.
+    """
 
     name: str
     value: float
@@ -27,18 +35,18 @@ class Finding(NamedTuple):
 
 
 class Diagnostics(NamedTuple):
-    """All findings; ``print`` shows them as a list."""
+    """All findings of a diagnosis; ``print`` shows them as a list."""
 
     findings: tuple[Finding, ...]
 
     @property
     def fine(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether all findings are fine."""
         return all(finding.fine for finding in self.findings)
 
     @property
     def complaints(self) -> tuple[Finding, ...]:
-        """The findings that are not as they should be."""
+        """The findings that are not fine."""
         return tuple(finding for finding in self.findings if not finding.fine)
 
     def __str__(self) -> str:
@@ -52,12 +60,19 @@ class Diagnostics(NamedTuple):
         return "\n".join(lines)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Plain JSON types."""
+        """Return the findings as plain JSON types."""
         return [finding._asdict() for finding in self.findings]
 
     @classmethod
     def from_json(cls, fields: Any) -> "Diagnostics":
-        """What :meth:`to_json` described; a ``ValueError`` for anything else."""
+        """Read what :meth:`to_json` returned.
+
+        Args:
+            fields: a list with one dictionary per finding.
+
+        Raises:
+            ValueError: if ``fields`` is anything else.
+        """
         try:
             findings = [
                 Finding(
@@ -73,14 +88,18 @@ class Diagnostics(NamedTuple):
 def diagnose(
     history: Info, on_data: Float[np.ndarray, "n B k"], off_data: Float[np.ndarray, "n C k"], noise: float | None
 ) -> Diagnostics:
-    """Look at a fit.
+    """Return what a fit's history and functions say about it.
 
     Args:
-        history: the Info of all its steps.
-        on_data, off_data: values of all particles at training inputs and well away from them.
-        noise: the noise scale in units of the targets, where there is one.
+        history: the Info of all its steps, one array per field.
+        on_data: values of n particles at B training inputs.
+        off_data: values of the same particles at C inputs well away from the training inputs.
+        noise: noise scale in standard deviations of the target; None for likelihoods without one.
+
+    Returns:
+        Findings about convergence, the balance of prior and data, collapse and growth of disagreement, and noise.
     """
-    findings = [_convergence(history), _charge(history)]
+    findings = [_convergence(history), _balance(history)]
     if on_data.shape[0] > 1:
         findings += [_collapse(off_data, noise), _growth(on_data, off_data)]
     else:
@@ -93,7 +112,7 @@ def diagnose(
 
 
 def _convergence(history: Info) -> Finding:
-    """The gain in log-likelihood from the last but one tenth of the run to the last."""
+    """Measure the gain in log-likelihood from the last but one tenth of the run to the last."""
     climbed = np.asarray(history.log_likelihood, np.float64)
     if len(climbed) < 10:
         return Finding("convergence", 0.0, False, "too few steps to tell whether it has settled", "more max_epochs")
@@ -108,29 +127,29 @@ def _convergence(history: Info) -> Finding:
     return Finding("convergence", gain, True, "nats per row gained in the last tenth of the run: it has settled")
 
 
-def _charge(history: Info) -> Finding:
-    """Who pulls harder at the end."""
+def _balance(history: Info) -> Finding:
+    """Compare prior and likelihood score at the end of the run."""
     tail = slice(-max(len(history.prior_norm) // 10, 1), None)
     prior, likelihood = (float(np.mean(norm[tail])) for norm in (history.prior_norm, history.likelihood_norm))
     ratio = prior / max(likelihood, TINY)
-    if ratio > PRIOR_RULES:
+    if ratio > PRIOR_DOMINATES:
         return Finding(
-            "charge", ratio, False, "the prior is in charge, the data hardly pull", 'prior="auto", or more data'
+            "balance", ratio, False, "the prior is in charge, the data hardly pull", 'prior="auto", or more data'
         )
-    if ratio < PRIOR_SILENT:
-        return Finding("charge", ratio, True, "prior over likelihood score: the data alone are in charge")
-    return Finding("charge", ratio, True, "prior over likelihood score: both have their say")
+    if ratio < PRIOR_NEGLIGIBLE:
+        return Finding("balance", ratio, True, "prior over likelihood score: the data alone are in charge")
+    return Finding("balance", ratio, True, "prior over likelihood score: both have their say")
 
 
 def _collapse(off_data: np.ndarray, noise: float | None) -> Finding:
-    """Mean off-diagonal kernel off the data, with the noise (or one unit of log-odds) as the unit of distance."""
+    """Measure the mean off-diagonal kernel off the data; its lengthscale is the noise, or one unit of log-odds."""
     n = off_data.shape[0]
     flat = off_data.reshape(n, -1).astype(np.float64)
-    unit = 1.0 if noise is None else max(noise, NOISELESS)
+    unit = 1.0 if noise is None else max(noise, LEAST_NOISE)
     squared = ((flat[:, None] - flat[None]) ** 2).mean(axis=2) / unit**2
     gram = np.exp(-squared / 2)
     similarity = float((gram.sum() - n) / (n * (n - 1)))
-    if similarity > ALIKE:
+    if similarity > COLLAPSED:
         remedy = 'space="function" and measurement="auto"'
         return Finding("collapse", similarity, False, "off the data all particles say the same", remedy)
     return Finding("collapse", similarity, True, "similarity of particles off the data: they differ")
@@ -139,17 +158,17 @@ def _collapse(off_data: np.ndarray, noise: float | None) -> Finding:
 def _growth(on_data: np.ndarray, off_data: np.ndarray) -> Finding:
     on, off = (float(np.sqrt(np.mean(np.var(f, axis=0)))) for f in (on_data, off_data))
     ratio = off / max(on, TINY)
-    if ratio < GROWTH:
+    if ratio < LEAST_GROWTH:
         remedy = 'measurement="auto" and prior="auto"'
         return Finding("growth", ratio, False, "disagreement does not grow away from the data", remedy)
     return Finding("growth", ratio, True, "disagreement off the data over that on them: it grows")
 
 
 def _noise(noise: float) -> Finding:
-    if noise > NOISY:
+    if noise > MOST_NOISE:
         verdict = "noise as large as the spread of the targets: almost nothing is explained"
         return Finding("noise", noise, False, verdict, "more informative columns, or more max_epochs")
-    if noise < NOISELESS:
+    if noise < LEAST_NOISE:
         return Finding(
             "noise", noise, False, "hardly any noise: the rows are interpolated", "a look for a leak of y into X"
         )

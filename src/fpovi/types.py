@@ -145,18 +145,6 @@ class Likelihood(NamedTuple):
     support: Support = Support.REAL
     normal_components: Callable[[PyTree, Array], tuple[Array, Array, Array]] | None = None
 
-    @property
-    def classes(self) -> bool:
-        return self.support is Support.CLASSES
-
-    @property
-    def binary(self) -> bool:
-        return self.support is Support.BINARY
-
-    @property
-    def discrete(self) -> bool:
-        return self.support.atoms
-
 
 class FunctionPrior(NamedTuple):
     """p(f(x)) at any finite x: ``score(key, f, x) -> like f``; with a density, ``log_prob(key, f, x) -> (n,)``.

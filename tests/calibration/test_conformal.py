@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Split-conformal coverage against its exact law, whatever the model says."""
+"""Split-conformal coverage against its exact law, for models that are wrong."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -90,7 +90,7 @@ def test_counts_have_intervals():
     np.testing.assert_allclose([low[0, 0], high[0, 0]], [0, 8], atol=1e-5)  # |y − 4|/2 ≤ 2; float32 log 4
 
 
-def test_strangeness_by_hand():
+def test_class_scores_by_hand():
     probs = np.array([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]])
     np.testing.assert_allclose(aps(probs), [[1, 0.5, 0.8], [1, 1, 1]])
     np.testing.assert_allclose(lac(probs), [[0.8, 0.5, 0.7], [0, 1, 1]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frequencies beside probabilities, where the truth is known."""
+"""Reliability, coverage and transforms where the truth is known."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores against scikit-learn, and what is turned away at the door."""
+"""Scores against scikit-learn, and errors for input that does not fit."""
 
 import jax
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Panels draw what they were given, on the axes they were given."""
+"""Panels draw the numbers they are given, on the axes they are given."""
 
 import matplotlib as mpl
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the mixture says about classes."""
+"""Class probabilities, entropies and samples of the mixture."""
 
 import jax.numpy as jnp
 import numpy as np

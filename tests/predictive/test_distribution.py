@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mixture over particles, its arithmetic by hand."""
+"""The mixture over particles against NumPy and SciPy."""
 
 import jax
 import jax.numpy as jnp

@@ -12,7 +12,7 @@ from fpovi.networks import mlp
 from fpovi.predictive import Predictive
 
 PARTICLES, ROWS = 4, 3
-# made once: quantiles are compiled for a likelihood, and one made anew is another
+# one object each: quantiles are compiled per likelihood object
 MADE = {name: make() for name, make in LIKELIHOODS.items()}
 
 log_prob = jax.jit(lambda p, y: p.log_prob(y))
@@ -28,12 +28,12 @@ def predictive(likelihood, f, params=(), shift=0.0, scale=1.0):
 
 
 def values(targets=1, particles=PARTICLES):
-    """Function values that float32 holds exactly, so that numpy and jax start from the same numbers."""
+    """Return function values that float32 holds exactly, so that numpy and jax start from the same numbers."""
     return np.random.default_rng(0).normal(size=(particles, ROWS, targets)).astype(np.float32).astype(float)
 
 
 def mixture(targets=1, shift=0.0, scale=1.0):
-    """A Gaussian mixture, a noise scale per particle, and the same as scipy's normals ``(n, B, m)``."""
+    """Return a Gaussian mixture, a noise scale per particle, and the same as scipy's normals ``(n, B, m)``."""
     f, rho = values(targets), np.array([-2.0, -1.0, 0.0, 1.0])
     noise = np.log1p(np.exp(rho))[:, None, None]
     twin = stats.norm(shift + scale * f, scale * noise)

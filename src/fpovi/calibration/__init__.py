@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is the uncertainty right, and if not, how to mend it: scores, reliability, recalibration, conformal sets."""
+"""Score predictive distributions on held-out data, and correct them: recalibration and conformal sets."""
 
 from fpovi.calibration.conformal import Conformal, aps, conformal, lac
 from fpovi.calibration.crps import crps, crps_rows
-from fpovi.calibration.evaluation import evaluate
 from fpovi.calibration.recalibration import recalibrate, temperature_scaling, variance_scaling
 from fpovi.calibration.reliability import Reliability, coverage, ece, pit, reliability, sharpness
-from fpovi.calibration.scores import accuracy, brier, nll, ood_auroc, rmse
+from fpovi.calibration.scores import accuracy, brier, evaluate, nll, ood_auroc, rmse
 
 __all__ = [
     "Conformal",

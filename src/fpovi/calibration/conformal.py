@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpovi.calibration.rows import Array64, answer, class_probs, mean_and_std, targets
+from fpovi.calibration.held_out import Array64, checked_targets, class_probs, compute_in_float64, mean_and_std
 from fpovi.predictive import Predictive
 from fpovi.types import Numbers
 
@@ -17,7 +17,13 @@ ROUNDING = 1e-9
 
 
 def aps(probs: Array64) -> Array64:
-    """How strange each class is: its probability and that of all before it, the most probable first.
+    """Score every class by its probability and that of all more probable ones.
+
+    Args:
+        probs: class probabilities ``(B, k)``.
+
+    Returns:
+        Scores ``(B, k)``; high for classes that would be a surprise.
 
     Sets grow where the model is unsure, and are larger on average than those of :func:`lac`. Romano, Sesia and Candès
     (2020), "Classification with valid and adaptive coverage", without randomisation; ties in the order of classes.
@@ -31,7 +37,13 @@ def aps(probs: Array64) -> Array64:
 
 
 def lac(probs: Array64) -> Array64:
-    """How strange each class is: one less its probability. Sets are the smallest on average.
+    """Score every class by one less its probability. Sets are the smallest on average.
+
+    Args:
+        probs: class probabilities ``(B, k)``.
+
+    Returns:
+        Scores ``(B, k)``; high for classes that would be a surprise.
 
     Sadinle, Lei and Wasserman (2019), "Least ambiguous set-valued classifiers with bounded error levels".
     """
@@ -39,14 +51,27 @@ def lac(probs: Array64) -> Array64:
 
 
 class Conformal(NamedTuple):
-    """What calibration rows teach: a ``threshold`` per target, and how strange a class is (for classes only)."""
+    """Intervals and sets calibrated by :func:`conformal`.
+
+    Args:
+        threshold: the calibrated quantile of the scores, one for each of m targets.
+        level: probability with which a new target is covered.
+        score: for classes, the function that scored them; for numbers, None.
+    """
 
     threshold: Array64
     level: float
     score: ClassScore | None
 
     def interval(self, predictive: Predictive) -> tuple[Array64, Array64]:
-        """mean ± threshold · std, each ``(B, m)``: holds every target with probability at least ``level``."""
+        """Return mean ± threshold · std, which holds each target with probability at least ``level``.
+
+        Args:
+            predictive: what the same model predicts for B new rows.
+
+        Returns:
+            ``(lower, upper)``, each ``(B, m)``.
+        """
         if self.score is not None:
             raise ValueError("these were calibrated on classes: see sets")
         mean, std = _mean_and_std(predictive)
@@ -55,9 +80,15 @@ class Conformal(NamedTuple):
         return mean - self.threshold * std, mean + self.threshold * std
 
     def sets(self, predictive: Predictive) -> NDArray[np.bool_]:
-        """Which classes, ``(B, k)``, so that the true one is among them with probability at least ``level``.
+        """Return sets of classes that hold the true one with probability at least ``level``.
 
-        The most probable one always is, so that no set is empty.
+        The most probable class is in every set, so that none is empty.
+
+        Args:
+            predictive: what the same model predicts for B new rows.
+
+        Returns:
+            ``(B, k)``, true for the classes in a row's set.
         """
         if self.score is None:
             raise ValueError("these were calibrated on numbers: see interval")
@@ -68,20 +99,29 @@ class Conformal(NamedTuple):
 def conformal(predictive: Predictive, y: Numbers, level: float = 0.9, score: ClassScore = lac) -> Conformal:
     r"""Calibrate on n held-out rows, used for nothing else, so that new rows are covered with probability ``level``.
 
-    The threshold is the :math:`\lceil (n+1)\,\text{level} \rceil`-th smallest of the rows' strangeness, which is
+    The threshold is the :math:`\lceil (n+1)\,\text{level} \rceil`-th smallest of the rows' scores, which are
     :math:`|y - \text{mean}|/\text{std}` for numbers and counts, target by target, and ``score`` (:func:`lac`,
     :func:`aps` or any function of the probabilities) for classes and a single 0-or-1 target. Coverage is on average
     over rows (marginal), for each target on its own; given these calibration rows it follows the law
     :math:`\mathrm{Beta}(j, n + 1 - j)`, where j is the rank above.
+
+    Args:
+        predictive: what was predicted for the n calibration rows.
+        y: their targets ``(n, m)`` in their own units; for classes, integers ``(n,)``.
+        level: probability of coverage, strictly between 0 and 1; high levels need many rows.
+        score: how surprising each class is, from probabilities ``(n, k)`` to ``(n, k)``; unused for numbers.
+
+    Raises:
+        ValueError: if n is too small for ``level``, with the number of rows that is needed.
     """
     if not 0 < level < 1:
         raise ValueError(f"level={level} must lie strictly between 0 and 1")
-    y = targets(predictive, y)
+    y = checked_targets(predictive, y)
     rank = math.ceil((len(y) + 1) * level - ROUNDING)
     if rank > len(y):
         needed = math.ceil(level / (1 - level) - ROUNDING)
         raise ValueError(f"{len(y)} calibration rows are too few for level={level}: at least {needed} are needed")
-    if predictive.likelihood.classes or predictive.likelihood.binary:
+    if predictive.likelihood.support.labels:
         each = np.take_along_axis(score(_single_target_probs(predictive)), y.astype(np.int64), axis=-1)
         return Conformal(np.sort(each, axis=0)[rank - 1], level, score)
     mean, std = _mean_and_std(predictive)
@@ -89,14 +129,14 @@ def conformal(predictive: Predictive, y: Numbers, level: float = 0.9, score: Cla
 
 
 def _mean_and_std(predictive: Predictive) -> tuple[Array64, Array64]:
-    if predictive.likelihood.classes or predictive.likelihood.binary:
+    if predictive.likelihood.support.labels:
         raise ValueError("predictive is for classes, but these were calibrated on numbers")
-    return answer(predictive, mean_and_std)
+    return compute_in_float64(predictive, mean_and_std)
 
 
 def _single_target_probs(predictive: Predictive) -> Array64:
     """Class probabilities ``(B, k)``."""
-    if not (predictive.likelihood.classes or predictive.likelihood.binary):
+    if not predictive.likelihood.support.labels:
         raise ValueError("predictive is for numbers, but these were calibrated on classes")
     probs = class_probs(predictive)
     if probs.shape[1] != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The continuous ranked probability score of a mixture over particles, :math:`\int (F(z) - 1[y \le z])^2\,dz`."""
+r"""The continuous ranked probability score of a mixture over particles."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 import scoringrules
 from jaxtyping import Array, Float
 
-from fpovi.calibration.rows import Array64, answer, average, numbers_only, targets
+from fpovi.calibration.held_out import Array64, checked_targets, compute_in_float64, refuse_classes, weighted_mean
 from fpovi.predictive import Predictive
 from fpovi.types import Likelihood, Numbers, PyTree
 
@@ -23,12 +23,20 @@ NEGLIGIBLE = 1e-12
 
 
 def crps(predictive: Predictive, y: Numbers, sample_weight: Numbers | None = None) -> float:
-    """The mean of :func:`crps_rows` over rows and targets, in the targets' units; lower is better."""
-    return average(crps_rows(predictive, y), sample_weight)
+    """Return the mean of :func:`crps_rows` over rows and targets, in the targets' units; lower is better.
+
+    Args:
+        predictive: what was predicted for B rows; anything but classes.
+        y: targets ``(B, m)`` in their own units.
+        sample_weight: weights ``(B,)`` of the rows; equal by default.
+    """
+    return weighted_mean(crps_rows(predictive, y), sample_weight)
 
 
 def crps_rows(predictive: Predictive, y: Numbers) -> Array64:
-    r"""The score of every row and target, ``(B, m)``; for a point forecast it is the absolute error.
+    r"""Return the score of every row and target; for a point forecast it is the absolute error.
+
+    .. math:: \mathrm{CRPS}(F, y) = \int (F(z) - 1[y \le z])^2\,dz
 
     A mixture of normals with weights w, as Gaussian particles are with :math:`w_i = 1/n`, has a closed form (Grimit et
     al. 2006), with :math:`A(d, v) = \mathbb E|d + \sqrt v\,\varepsilon|`:
@@ -38,28 +46,36 @@ def crps_rows(predictive: Predictive, y: Numbers) -> Array64:
 
     Counts are summed over all whole numbers up to a probability of 1e-12 on each side. Other densities are integrated
     on panels that resolve the sharpest particle everywhere, to about 1e-6 of a particle's standard deviation.
+
+    Args:
+        predictive: what was predicted for B rows; anything but classes.
+        y: targets ``(B, m)`` in their own units.
+
+    Returns:
+        Scores ``(B, m)`` in the targets' units; lower is better.
     """
-    numbers_only(predictive, "crps")
-    y = targets(predictive, y)
+    refuse_classes(predictive, "crps")
+    y = checked_targets(predictive, y)
 
     def score(p: Predictive) -> Array:
         z = (jnp.asarray(y) - p.shift) / p.scale
         if p.likelihood.normal_components is not None:
             return p.scale * _normal_mixture(p.likelihood.normal_components, p.params, p.f, z)
-        if p.likelihood.discrete:
-            return _sum(p.likelihood, p.params, p.f, z, p.quantile(NEGLIGIBLE), p.quantile(1 - NEGLIGIBLE))
+        if p.likelihood.support.atoms:
+            return _counts(p.likelihood, p.params, p.f, z, p.quantile(NEGLIGIBLE), p.quantile(1 - NEGLIGIBLE))
         mesh, length = _mesh(p.likelihood, p.params, p.f)
         # a multiple of four, so that other data seldom compile anew
         panels = 4 * math.ceil(float(jnp.max(length)) / (4 * SPACING))
-        return p.scale * _integral(p.likelihood, panels, p.params, p.f, z, mesh, length)
+        return p.scale * _quadrature(p.likelihood, panels, p.params, p.f, z, mesh, length)
 
-    return answer(predictive, score)
+    return compute_in_float64(predictive, score)
 
 
 @partial(jax.jit, static_argnums=0)
 def _normal_mixture(
     normals: Callable[..., tuple[Array, Array, Array]], params: PyTree, f: Float[Array, "n B k"], y: Float[Array, "B m"]
 ) -> Float[Array, "B m"]:
+    """Return the score of normals, one particle's components after the other, by a library's closed form."""
     found = jax.vmap(normals, axis_size=f.shape[0])(params, f)  # each (n, c, B, m)
     weight, mean, scale = (jnp.moveaxis(part.reshape(-1, *y.shape), 0, -1) for part in found)  # each (B, m, n·c)
     score = partial(scoringrules.crps_mixnorm, backend="jax")
@@ -68,7 +84,7 @@ def _normal_mixture(
 
 
 @partial(jax.jit, static_argnums=0)
-def _sum(
+def _counts(
     likelihood: Likelihood,
     params: PyTree,
     f: Float[Array, "n B k"],
@@ -76,7 +92,7 @@ def _sum(
     low: Float[Array, "B m"],
     high: Float[Array, "B m"],
 ) -> Float[Array, "B m"]:
-    """Over whole numbers from ``low`` to ``high``, a block of them at a time; outside, F is 0 or 1."""
+    """Sum over whole numbers from ``low`` to ``high``, a block of them at a time; outside, F is 0 or 1."""
     length = min(max(BLOCK // f.size, 1), 1024)
     block = jnp.arange(length, dtype=f.dtype)[:, None, None]
     cdf = jax.vmap(jax.vmap(likelihood.cdf, in_axes=(0, 0, None), axis_size=f.shape[0]), in_axes=(None, None, 0))
@@ -95,7 +111,9 @@ def _sum(
 def _mesh(
     likelihood: Likelihood, params: PyTree, f: Float[Array, "n B k"]
 ) -> tuple[Float[Array, "B G m"], Float[Array, "B G m"]]:
-    r"""Points along each row's axis, and the length up to each in local scales, :math:`\int \max_i 1/\ell_i(z)\,dz`.
+    r"""Return points along each row's axis, and the length up to each in local scales.
+
+    .. math:: \int \max_i 1/\ell_i(z)\,dz
 
     The cdf of particle i is smooth over :math:`\ell_i(z) = \sqrt{s_i^2 + (z - \mu_i)^2}`, so panels of equal length in
     this measure are all equally easy. The scale s of its core comes from the density at the mean, and is σ for a
@@ -118,7 +136,7 @@ def _mesh(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _integral(
+def _quadrature(
     likelihood: Likelihood,
     panels: int,
     params: PyTree,
@@ -127,7 +145,7 @@ def _integral(
     mesh: Float[Array, "B G m"],
     length: Float[Array, "B G m"],
 ) -> Float[Array, "B m"]:
-    """By Gauss and Legendre's rule on panels of equal length, the one that holds y cut in two."""
+    """Integrate by the Gauss-Legendre rule on panels of equal length, the one that holds y cut in two."""
     nodes, weights = (jnp.asarray(a, f.dtype)[:, None] for a in ((1 + NODES) / 2, NODE_WEIGHTS / 2))
     place = jax.vmap(jnp.interp, in_axes=1, out_axes=1)
 
@@ -156,7 +174,7 @@ def _moments(
 
 
 def _by_rows(function: Callable[..., PyTree], rows: tuple[Array, ...], size: int) -> PyTree:
-    """``function`` of every row, which needs ``size`` numbers, as many rows at once as fit a block."""
+    """Return ``function`` of every row, which needs ``size`` numbers, for as many rows at once as fit a block."""
     count = len(rows[0])
     blocks = -(-count // min(max(BLOCK // size, 1), count))
     at_once = -(-count // blocks)

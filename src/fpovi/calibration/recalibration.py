@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One number, learned on held-out data, that makes a fitted model's uncertainty as large as its errors."""
+"""Scale a fitted model's uncertainty by one number, learned on held-out data."""
 
 from functools import lru_cache
 
@@ -10,9 +10,16 @@ from jaxtyping import Array, Float
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from fpovi.calibration.rows import Array64, answer, average, labels_only, row_weights, targets
+from fpovi.calibration.held_out import (
+    Array64,
+    checked_targets,
+    compute_in_float64,
+    normalised_weights,
+    require_classes,
+    weighted_mean,
+)
 from fpovi.predictive import Predictive
-from fpovi.types import Key, Likelihood, Numbers, PyTree
+from fpovi.types import Key, Likelihood, Numbers, PyTree, Support
 
 FACTORS = np.geomspace(1e-3, 1e3, 61)
 TEMPERATURES = (1e-2, 1e2)
@@ -20,17 +27,22 @@ PRECISION = 1e-8  # of the logarithm
 
 
 def variance_scaling(predictive: Predictive, y: Numbers, sample_weight: Numbers | None = None) -> float:
-    r"""The factor c on standard deviations for which :math:`m + c\,(Y - m)` has the lowest NLL; m is the mean.
+    r"""Return the factor c on standard deviations for which :math:`m + c\,(Y - m)` has the lowest NLL; m is the mean.
 
     For one Gaussian particle, :math:`c^2` is the mean of :math:`(y - m)^2 / \sigma^2`. Several targets share c. It is
     sought between 1e-3 and 1e3; pass it to :func:`recalibrate`.
+
+    Args:
+        predictive: what was predicted for B held-out rows; numbers that are not counts.
+        y: their targets ``(B, m)`` in their own units.
+        sample_weight: weights ``(B,)`` of the rows; equal by default.
     """
     _stretchable(predictive, "variance_scaling")
-    y = targets(predictive, y)
-    weight = row_weights(sample_weight, len(y))
+    y = checked_targets(predictive, y)
+    weight = normalised_weights(sample_weight, len(y))
 
     def loss(log_factor: float) -> float:
-        return float(answer(predictive, _stretched_nll, y, weight, log_factor))
+        return float(compute_in_float64(predictive, _stretched_nll, y, weight, log_factor))
 
     # a mixture's NLL may have several valleys: look everywhere before going down
     grid = np.log(FACTORS)
@@ -40,18 +52,23 @@ def variance_scaling(predictive: Predictive, y: Numbers, sample_weight: Numbers 
 
 
 def temperature_scaling(predictive: Predictive, y: Numbers, sample_weight: Numbers | None = None) -> float:
-    r"""The T for which classes with probability proportional to :math:`\bar p_k^{1/T}` have the lowest NLL.
+    r"""Return the T for which classes with probability proportional to :math:`\bar p_k^{1/T}` have the lowest NLL.
 
     :math:`\bar p` is the mean over particles: pooled first, tempered then. Above 1 it softens, below 1 it sharpens.
     It is sought between .01 and 100, and is near .01 when every held-out row is right; pass it to :func:`recalibrate`.
+
+    Args:
+        predictive: what was predicted for B held-out rows; classes, or 0 and 1.
+        y: their classes ``(B,)`` as integers, or 0 and 1 ``(B, m)``.
+        sample_weight: weights ``(B,)`` of the rows; equal by default.
     """
-    labels_only(predictive, "temperature_scaling")
-    y = targets(predictive, y).astype(np.int64)
-    log_probs: Array64 = answer(predictive, _log_class_probs)
+    require_classes(predictive, "temperature_scaling")
+    y = checked_targets(predictive, y).astype(np.int64)
+    log_probs: Array64 = compute_in_float64(predictive, _log_class_probs)
 
     def loss(log_temperature: float) -> float:
         tempered = log_softmax(log_probs * np.exp(-log_temperature), axis=-1)
-        return average(-np.take_along_axis(tempered, y[..., None], axis=-1)[..., 0], sample_weight)
+        return weighted_mean(-np.take_along_axis(tempered, y[..., None], axis=-1)[..., 0], sample_weight)
 
     # convex in 1/T, so there is one valley
     bounds = np.log(TEMPERATURES)
@@ -59,30 +76,35 @@ def temperature_scaling(predictive: Predictive, y: Numbers, sample_weight: Numbe
 
 
 def recalibrate(predictive: Predictive, factor: float) -> Predictive:
-    r"""The predictive distribution with its spread multiplied, or its classes tempered, by ``factor``.
+    r"""Return the predictive distribution with its spread multiplied, or its classes tempered, by ``factor``.
 
-    Numbers: every method answers for :math:`m + c\,(Y - m)`, noise and disagreement both stretched about the mean.
-    Classes and 0 or 1: one pooled particle at temperature ``factor``, so that disagreement between particles
-    (``mutual_information``, ``epistemic_std``) is gone and is to be asked of the original.
+    For numbers, it is the distribution of :math:`m + c\,(Y - m)`: noise and disagreement both grow about the mean. For
+    classes and 0 or 1, it is one pooled particle at temperature ``factor``: disagreement between particles
+    (``mutual_information``, ``epistemic_std``) is lost, so ask the original for it.
+
+    Args:
+        predictive: a predictive distribution of anything but counts.
+        factor: c for numbers (see :func:`variance_scaling`), T for classes (see :func:`temperature_scaling`);
+            positive, and 1 changes nothing.
     """
     if not (factor > 0 and np.isfinite(factor)):
         raise ValueError(f"factor={factor} must be positive and finite")
-    if predictive.likelihood.classes or predictive.likelihood.binary:
+    if predictive.likelihood.support.labels:
         return _temper(predictive, jnp.asarray(factor, predictive.f.dtype))
     _stretchable(predictive, "recalibrate")
     return _stretch(predictive, jnp.asarray(factor, predictive.f.dtype))
 
 
 def _stretchable(predictive: Predictive, name: str) -> None:
-    if predictive.likelihood.classes or predictive.likelihood.binary:
+    if predictive.likelihood.support.labels:
         raise ValueError(f"{name} is for numbers, but these targets are classes: see temperature_scaling")
-    if predictive.likelihood.discrete:
+    if predictive.likelihood.support.atoms:
         raise ValueError(f"{name} is for targets that can be stretched, but these are counts: see conformal")
 
 
 @jax.jit
 def _log_class_probs(predictive: Predictive) -> Float[Array, "B m k"]:
-    """Logarithms of the mixture's class probabilities, from those of the particles, so that none underflows."""
+    """Return the mixture's log class probabilities, from those of the particles so that none underflows."""
     f, likelihood = predictive.f, predictive.likelihood
     shape = (f.shape[1], likelihood.targets(f.shape[-1]))
 
@@ -91,13 +113,15 @@ def _log_class_probs(predictive: Predictive) -> Float[Array, "B m k"]:
         each = jax.vmap(lambda params, f: likelihood.log_prob(params, f, y), axis_size=f.shape[0])(predictive.params, f)
         return jax.nn.logsumexp(each, axis=0) - jnp.log(jnp.asarray(f.shape[0], f.dtype))
 
-    return jnp.stack([of(label) for label in range(2 if likelihood.binary else f.shape[-1])], axis=-1)
+    count = 2 if likelihood.support is Support.BINARY else f.shape[-1]
+    return jnp.stack([of(label) for label in range(count)], axis=-1)
 
 
 @jax.jit
 def _temper(predictive: Predictive, temperature: Float[Array, ""]) -> Predictive:
     logits = _log_class_probs(predictive) / temperature
-    f = logits[..., 1] - logits[..., 0] if predictive.likelihood.binary else jax.nn.log_softmax(logits[:, 0])
+    binary = predictive.likelihood.support is Support.BINARY
+    f = logits[..., 1] - logits[..., 0] if binary else jax.nn.log_softmax(logits[:, 0])
     first = jax.tree.map(lambda leaf: leaf[:1], predictive.params)
     return Predictive(predictive.likelihood, f[None], first, predictive.shift, predictive.scale)
 
@@ -121,7 +145,7 @@ def _stretch(predictive: Predictive, factor: Float[Array, ""]) -> Predictive:
 
 @lru_cache(maxsize=64)  # the same one again, so that quantiles are not compiled anew
 def _stretched(base: Likelihood) -> Likelihood:
-    """y = centre + c·(y' − centre) with y' from ``base``: f ends in the centre, params are the base's and c."""
+    """Return the likelihood of y = centre + c·(y' − centre), y' from ``base``; f ends in the centre, params in c."""
     columns = base.width(1) + 1
 
     def split(f: Float[Array, "B k"]) -> tuple[Array, Array]:

@@ -15,8 +15,7 @@ from fpovi.cli.failure import about, one_line_errors
 from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, check_free
 from fpovi.cli.predict import predict_table, target_names
 from fpovi.estimators import load
-from fpovi.plots import save
-from fpovi.plots.held_out import figures
+from fpovi.plots import held_out_figures, save
 from fpovi.tabular.files import read_table
 from fpovi.tabular.target_columns import observed_targets, row_weights
 
@@ -56,7 +55,7 @@ def evaluate(
             scores = calibration.evaluate(predictive, y, weights)
         written = []
         if plots is not None:
-            drawn = figures(predictive, y, names)
+            drawn = held_out_figures(predictive, y, names)
             plots.mkdir(parents=True, exist_ok=True)
             for name in drawn:
                 for extension in (".png", ".svg"):

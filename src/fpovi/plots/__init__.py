@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures: one look, and panels to put together. Each draws on the axes it is given."""
+"""Figures in one style. Every panel draws on the axes it is given."""
 
-from fpovi.plots.calibration import coverage_curve, interval_fan, ood_histogram, pit_histogram, reliability_diagram
-from fpovi.plots.functions import fan, observations, outline, particle_curves
+from fpovi.plots.calibration import (
+    coverage_curve,
+    held_out_figures,
+    interval_fan,
+    ood_histogram,
+    pit_histogram,
+    reliability_diagram,
+)
+from fpovi.plots.curves import PANELS, fan, observations, outline, particle_curves, training_history
 from fpovi.plots.style import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE, save, save_png
-from fpovi.plots.training import PANELS, training_history
 
 __all__ = [
     "FUNCTION_SPACE",
@@ -16,6 +22,7 @@ __all__ = [
     "WEIGHT_SPACE",
     "coverage_curve",
     "fan",
+    "held_out_figures",
     "interval_fan",
     "observations",
     "ood_histogram",

@@ -1,20 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether stated uncertainty comes true, from what :mod:`fpovi.calibration` computes."""
+"""Draw whether stated uncertainty comes true, as :mod:`fpovi.calibration` computes it."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import jax
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
-from fpovi.calibration import Reliability, ood_auroc
-from fpovi.plots.style import DASHED, FUNCTION_SPACE, INK, MUTED, TRUTH, WEIGHT_SPACE
+from fpovi.calibration import Reliability, coverage, ood_auroc, pit, reliability
+from fpovi.plots.style import DASHED, FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE
+from fpovi.predictive import Predictive
+
+LEVEL = 0.95
+LEVELS = np.append(np.arange(0.1, 1, 0.1), LEVEL)
+SQUARE, WIDE = (4.6, 4.2), (8.0, 4.2)
 
 
 def reliability_diagram(axes: Axes, found: Reliability, colour: str = FUNCTION_SPACE) -> None:
-    """Accuracy beside confidence; a dot's area is the share of predictions in its bin, the diagonal is perfect."""
+    """Draw accuracy over confidence; a dot's area is the share of predictions in its bin, the diagonal is perfect.
+
+    Args:
+        axes: where to draw.
+        found: what :func:`~fpovi.calibration.reliability` returned.
+        colour: of the dots.
+    """
     filled = found.share > 0
     confidence, accuracy, share = (values[filled] for values in (found.confidence, found.accuracy, found.share))
     _diagonal(axes)
@@ -28,9 +43,16 @@ def reliability_diagram(axes: Axes, found: Reliability, colour: str = FUNCTION_S
 
 
 def pit_histogram(axes: Axes, values: ArrayLike, bins: int = 10, colour: str = FUNCTION_SPACE) -> None:
-    """The transform's histogram; if uniform, a bar ends in the grey binomial band with probability 95 %.
+    """Draw a histogram of the probability integral transform.
 
-    A hump says that predictions are too wide, a valley too narrow, a slope biased.
+    Where the model is right, a bar ends in the grey binomial band with probability 95 %. A hump says that predictions
+    are too wide, a valley that they are too narrow, a slope that they are biased.
+
+    Args:
+        axes: where to draw.
+        values: transforms between 0 and 1 of any shape, as :func:`~fpovi.calibration.pit` returns them.
+        bins: number of bars.
+        colour: of the bars.
     """
     values = np.asarray(values, float).ravel()
     if values.size == 0 or not np.all((values >= 0) & (values <= 1)):
@@ -55,7 +77,16 @@ def coverage_curve(
     label: str | None = None,
     colour: str = FUNCTION_SPACE,
 ) -> None:
-    """Observed beside nominal coverage; with ``rows``, a band that holds a perfect model 95 % of the time."""
+    """Draw observed over nominal coverage.
+
+    Args:
+        axes: where to draw.
+        levels: nominal coverages ``(L,)``, between 0 and 1.
+        observed: shares of targets inside, ``(L,)``, as :func:`~fpovi.calibration.coverage` returns them.
+        rows: number of targets; draws a band that holds a perfect model 95 % of the time at each level.
+        label: name in the legend.
+        colour: of the curve.
+    """
     levels, observed = np.asarray(levels, float), np.asarray(observed, float)
     if levels.shape != observed.shape or levels.ndim != 1:
         raise ValueError(f"levels has shape {levels.shape} and observed {observed.shape}, but both need the same one")
@@ -72,7 +103,15 @@ def coverage_curve(
 def interval_fan(
     axes: Axes, y: ArrayLike, mean: ArrayLike, low: ArrayLike, high: ArrayLike, colour: str = FUNCTION_SPACE
 ) -> None:
-    """Held-out targets on their intervals, in the order of the predicted mean; those outside in the other colour."""
+    """Draw held-out targets on their intervals, in the order of the predicted mean.
+
+    Args:
+        axes: where to draw.
+        y: targets ``(N,)``; those outside of their interval get another colour.
+        mean: predicted means ``(N,)``.
+        low, high: ends of the intervals, each ``(N,)``.
+        colour: of intervals and mean.
+    """
     y, mean, low, high = (np.asarray(values, float).ravel() for values in (y, mean, low, high))
     if not y.size == mean.size == low.size == high.size:
         raise ValueError(f"y, mean, low and high have {y.size}, {mean.size}, {low.size} and {high.size} entries")
@@ -89,7 +128,14 @@ def interval_fan(
 
 
 def ood_histogram(axes: Axes, score_in: ArrayLike, score_out: ArrayLike, bins: int = 30) -> None:
-    """Scores of inputs from inside and from outside the training distribution, and how well they separate."""
+    """Draw scores of inputs from inside and from outside the training distribution, and tell their AUROC.
+
+    Args:
+        axes: where to draw.
+        score_in: scores of inputs from inside, one-dimensional.
+        score_out: the same of inputs from outside.
+        bins: number of bars.
+    """
     inside, outside = np.asarray(score_in, float), np.asarray(score_out, float)
     area = ood_auroc(inside, outside)
     edges = np.histogram_bin_edges(np.concatenate([inside, outside]), bins).tolist()
@@ -101,13 +147,53 @@ def ood_histogram(axes: Axes, score_in: ArrayLike, score_out: ArrayLike, bins: i
     axes.legend(title=f"AUROC {area:.3f}", loc="upper center", ncols=2, fontsize=9)
 
 
+def held_out_figures(predictive: Predictive, y: NDArray[Any], targets: Sequence[str]) -> dict[str, Figure]:
+    """Return figures of how well predictions of held-out rows came true, by name.
+
+    Args:
+        predictive: what was predicted for B rows.
+        y: their targets ``(B, m)``; for classes, integers ``(B,)`` or ``(B, 1)``.
+        targets: names of the m targets.
+
+    Returns:
+        For classes and 0 or 1: ``reliability``. For numbers and counts: ``coverage``, ``pit``, and ``intervals``, with
+        several targets ``intervals-1`` and so on.
+    """
+    if predictive.likelihood.support.labels:
+        return {
+            "reliability": _figure("Are confidences right?", SQUARE, reliability_diagram, reliability(predictive, y))
+        }
+    observed = coverage(predictive, y, LEVELS)
+    transformed = pit(predictive, y, jax.random.key(0))
+    drawn = {
+        "coverage": _figure("Do intervals hold what they say?", SQUARE, coverage_curve, LEVELS, observed, y.size),
+        "pit": _figure("Where in its prediction does y fall?", SQUARE, pit_histogram, transformed),
+    }
+    mean, (low, high) = np.asarray(predictive.mean), map(np.asarray, predictive.interval(LEVEL))
+    for i, target in enumerate(targets):
+        name = "intervals" if len(targets) == 1 else f"intervals-{i + 1}"
+        title = f"{target}: intervals of {LEVEL:.0%}"
+        drawn[name] = _figure(title, WIDE, interval_fan, y[:, i], mean[:, i], low[:, i], high[:, i])
+        drawn[name].axes[0].set_ylabel(target)
+    return drawn
+
+
+def _figure(title: str, size: tuple[float, float], draw: Any, *numbers: Any) -> Figure:
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots()
+        draw(axes, *numbers)
+        axes.set_title(title)
+    return figure
+
+
 def _binomial_band(rows: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lower and upper frequency, of ``rows`` trials, that hold 95 % of the binomial law for each share."""
+    """Return the lower and upper frequency, of ``rows`` trials, that hold 95 % of the binomial law for each share."""
     return np.clip(binom.ppf([[0.025], [0.975]], rows, shares) / rows, 0, 1)  # ppf of a share of 0 starts at −1
 
 
 def _line_width(rows: int) -> float:
-    """Bars that touch when there are few and stay visible when there are many."""
+    """Return a width at which bars touch when there are few and stay visible when there are many."""
     return float(np.clip(250 / max(rows, 1), 0.6, 5))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look for all pictures."""
+"""Colours and style of all figures, and how they are saved."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,15 @@ STYLE: Any = {  # rcParams
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write ``stem.png`` and ``stem.svg``."""
+    """Write a figure as PNG and SVG, and make their folder if there is none.
+
+    Args:
+        figure: what to write.
+        stem: path without suffix.
+
+    Returns:
+        The two paths, ``stem.png`` and ``stem.svg``.
+    """
     paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
     save_png(figure, paths[0])
     with mpl.rc_context(STYLE):
@@ -40,7 +48,12 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 
 
 def save_png(figure: Figure, path: Path) -> None:
-    """Write the picture alone, its folder first if there is none."""
+    """Write a figure as PNG alone, and make its folder if there is none.
+
+    Args:
+        figure: what to write.
+        path: where to.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
         figure.savefig(path, dpi=160)

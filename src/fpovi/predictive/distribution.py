@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Shaped
 
 from fpovi.inference.particles import forward
 from fpovi.predictive.quantile import mixture_quantile, over_particles
-from fpovi.types import Key, Likelihood, Network, Numbers, PyTree, State
+from fpovi.types import Key, Likelihood, Network, Numbers, PyTree, State, Support
 
 
 def predict(
@@ -28,7 +28,7 @@ def predict(
     Args:
         network: the network that every particle parametrises.
         likelihood: turns a network's outputs into a distribution of the targets.
-        state: particles and their likelihood parameters, as :func:`~fpovi.run` returns them.
+        state: particles and their likelihood parameters, as :func:`fpovi.inference.run` returns them.
         x: B inputs, in the scale the particles were fitted in.
         shift, scale: one number, or one for each of m targets: the particles were fitted to (y − shift)/scale.
 
@@ -53,7 +53,7 @@ def _check_units(shift: np.ndarray, scale: np.ndarray, likelihood: Likelihood, k
         raise ValueError(f"shift={shift} and scale={scale} must be one number, or one for each of {targets} targets")
     if not (np.all(np.isfinite(shift)) and np.all(np.isfinite(scale)) and np.all(scale > 0)):
         raise ValueError(f"shift={shift} must be finite, and scale={scale} finite and positive")
-    if likelihood.discrete and (np.any(shift != 0) or np.any(scale != 1)):
+    if likelihood.support.atoms and (np.any(shift != 0) or np.any(scale != 1)):
         raise ValueError(f"shift={shift} and scale={scale} must be left out: counts and classes have no units")
 
 
@@ -135,7 +135,7 @@ class Predictive(eqx.Module):
         """
         if not 0 < q < 1:
             raise ValueError(f"q={q} must lie strictly between 0 and 1")
-        if self.likelihood.classes:
+        if self.likelihood.support is Support.CLASSES:
             raise ValueError("classes have no order and so no quantiles: see probs")
         with jax.enable_x64(True):  # near 1 a cdf in float32 has no digits left
             wide = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), (self.params, self.f))
@@ -171,12 +171,12 @@ class Predictive(eqx.Module):
         which = jax.random.randint(key_which, (n,), 0, self.f.shape[0])
         chosen = jax.tree.map(lambda leaf: leaf[which], (self.params, self.f))
         draws = jax.vmap(self.likelihood.sample)(jax.random.split(key_noise, n), *chosen)
-        return draws if self.likelihood.discrete else self.shift + self.scale * draws
+        return draws if self.likelihood.support.atoms else self.shift + self.scale * draws
 
     @property
     def probs(self) -> Float[Array, "B k"]:
         """The class probabilities, the mean over particles; for classes only."""
-        if not self.likelihood.classes:
+        if self.likelihood.support is not Support.CLASSES:
             raise ValueError("probs, entropy and mutual_information are for classes (categorical): see mean and std")
         return self.mean
 
@@ -201,11 +201,11 @@ class Predictive(eqx.Module):
         wanted = (self.f.shape[1], self._num_targets)
         if y.shape != wanted:
             raise ValueError(f"y has shape {y.shape}, but {wanted} is needed: a row for every input")
-        if not self.likelihood.classes:
+        if self.likelihood.support is not Support.CLASSES:
             y = y.astype(self.f.dtype)
         elif not jnp.issubdtype(y.dtype, jnp.integer):
             raise ValueError(f"y has dtype {y.dtype}, but classes are integers 0…{self.f.shape[-1] - 1}")
-        return y if self.likelihood.discrete else (y - self.shift) / self.scale
+        return y if self.likelihood.support.atoms else (y - self.shift) / self.scale
 
 
 def _entropy(probs: Float[Array, "*batch k"]) -> Float[Array, "*batch"]:

@@ -38,7 +38,7 @@ def mixture_quantile(
     def excess(y: Array) -> Array:
         return jnp.mean(over_particles(likelihood.cdf, params, f, y), axis=0) - q
 
-    if likelihood.discrete:  # the cdf is a staircase: the answer is the one whole number left between the ends
+    if likelihood.support.atoms:  # the cdf is a staircase: the answer is the one whole number left between the ends
         _, high = _bracket(excess, low - 0.2, high + 0.2, lambda y: 0.3, smooth=False)
         return jnp.floor(high)
     # a quantile near 0 has no relative precision, but one in standard deviations, which is what the product is

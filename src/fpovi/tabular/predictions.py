@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fpovi.predictive import Predictive
 from fpovi.tabular.blocks import BLOCK
+from fpovi.types import Support
 
 CLASSES = ("probs", "entropy", "mutual_information")
 NUMBERS = ("mean", "std", "epistemic_std", "lower", "upper")
@@ -69,14 +70,14 @@ def _blocks(predictive: Predictive) -> Iterator[tuple[Predictive, int]]:
 
 def _block_columns(predictive: Predictive, level: float, count: int) -> dict[str, NDArray[Any]]:
     answers = _compiled(predictive)
-    if not predictive.likelihood.classes:
+    if predictive.likelihood.support is not Support.CLASSES:
         answers["lower"], answers["upper"] = predictive.interval(level)
     return {name: np.asarray(answers[name])[:count] for name in CLASSES + NUMBERS if name in answers}
 
 
 @jax.jit
 def _compiled(predictive: Predictive) -> dict[str, Array]:
-    names = CLASSES if predictive.likelihood.classes else NUMBERS[:3]
+    names = CLASSES if predictive.likelihood.support is Support.CLASSES else NUMBERS[:3]
     return {name: getattr(predictive, name) for name in names}
 
 
