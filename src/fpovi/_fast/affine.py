@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first layer of many networks at the same points, with a derivative laid out for the matrix unit of a CPU.
+"""The first layer of many networks at the same points, with a derivative laid out for the matrix kernels of a CPU.
 
 Over n particles the gradient of the first weights is one product ``(n·h, B) × (B, d)``. XLA's kernels on a CPU work on
 8 columns at a time: with 9 or 13 features that product takes three times as long as with 8. :func:`affine` gives the
-derivative in blocks of 8, the bias as one more column; its value is computed as ever.
+derivative in blocks of 8, the bias as one more column; its value is that of the plain line.
 """
 
 from typing import Any
@@ -19,7 +19,10 @@ MANY = 64  # features from which on a part of a block is not worth a copy of the
 
 @jax.custom_jvp
 def affine(weight: Float[Array, "i o"], bias: Float[Array, " o"], x: Float[Array, "i B"]) -> Float[Array, "o B"]:
-    """Wᵀx + b, with points along the last axis.
+    """Return Wᵀx + b, with points along the last axis.
+
+    Stands for ``weight.T @ x + bias[:, None]``, which is used where the features fill whole blocks already (8, 16, …),
+    are fewer than 4, or are 64 and more.
 
     >>> affine(jnp.ones((2, 1)), jnp.ones(1), jnp.asarray([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[5.0, 7.0]]
@@ -42,7 +45,7 @@ affine.defjvp(_derivative, symbolic_zeros=True)
 
 
 def _in_blocks(weight: Float[Array, "i o"], bias: Float[Array, " o"], x: Float[Array, "i B"]) -> Float[Array, "o B"]:
-    """Wᵀx + b such that its transpose in W and b has whole blocks of columns, or few."""
+    """Compute Wᵀx + b such that its transpose in W and b has whole blocks of columns, or few."""
     features = x.shape[0]
     one = jnp.ones_like(x[:1])
     if features % BLOCK == 0 or not BLOCK // 2 <= features < MANY:

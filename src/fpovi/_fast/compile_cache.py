@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled programs: kept for later processes, as half of a small fit is spent compiling, and let go when too many."""
+"""Keep compiled programs for later processes, and forget them before there are too many for one process."""
 
 import os
 import sys
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-FULL = 0.5  # the share of the memory areas a process may map above which programs have to go
-_others = [0]  # areas that remained each time they had gone, and are something else
+FULL = 0.5  # share of the memory areas that a process may map; above it programs are forgotten
+_kept_areas = [0]  # how many areas were left each time after that: they are not programs
 WORTH_KEEPING = 0.2  # seconds to compile; JAX's own limit of one second would leave out half of them
 SETTINGS = {
     "JAX_COMPILATION_CACHE_DIR": "jax_compilation_cache_dir",
@@ -17,9 +17,10 @@ SETTINGS = {
 
 
 def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
-    """Keep what JAX compiles from now on in ``folder``, and find it there in later processes.
+    """Keep what JAX compiles from now on in a folder, and find it there in later processes.
 
-    The command ``fpovi`` does so by itself. Results are the same to the last bit. A folder may be deleted at any time.
+    The command ``fpovi`` calls this by itself. Results are the same to the last bit. The folder may be deleted at any
+    time.
 
     Args:
         folder: where programs are kept; by default ``fpovi/programs`` in the user's cache, on Linux ``XDG_CACHE_HOME``
@@ -44,7 +45,7 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def make_room(most: int | None = None) -> bool:
-    """Let JAX forget its programs if this process has mapped half as many areas of memory as Linux lets it.
+    """Make JAX forget its programs if this process has mapped half as many areas of memory as Linux allows.
 
     A program maps dozens of them, and once there are ``vm.max_map_count`` the next compilation ends the process: after
     some 50 fits of which each has a network or measurement set of its own, as in a search over them. Estimators call
@@ -60,11 +61,11 @@ def make_room(most: int | None = None) -> bool:
     try:
         allowed = int(Path("/proc/sys/vm/max_map_count").read_text()) if most is None else most
         mapped = _mapped()
-        if mapped - _others[-1] < FULL * (allowed - _others[-1]) or "jax" not in sys.modules:
+        if mapped - _kept_areas[-1] < FULL * (allowed - _kept_areas[-1]) or "jax" not in sys.modules:
             return False
         sys.modules["jax"].clear_caches()
-        _others.append(_mapped())
-    except OSError:  # no such limit that one could read
+        _kept_areas.append(_mapped())
+    except OSError:  # this system has no such limit
         return False
     return True
 

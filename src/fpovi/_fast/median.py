@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A median that does not sort."""
+"""A median found by counting instead of sorting."""
 
 import jax
 import jax.numpy as jnp
@@ -7,10 +7,11 @@ from jaxtyping import Array, Float
 
 
 def median(values: Float[Array, "..."]) -> Float[Array, ""]:
-    """The median of non-negative numbers, as ``jnp.median`` gives it, by counting instead of sorting.
+    """Return the median of non-negative numbers.
 
-    Non-negative floats are ordered like their bit patterns, so the middle one is found bit by bit: one pass over the
-    values per bit. On a CPU that is 3 times faster than a sort for 20² values and 27 times for 200².
+    Stands for ``jnp.median(values)``, which gives the same number and sorts: a CPU takes 3 times as long for 20² values
+    and 27 times as long for 200². Non-negative floats are ordered like their bit patterns, so the middle one is found
+    bit by bit, with one pass over the values per bit.
 
     >>> float(median(jnp.asarray([3.0, 1.0, 2.0, 10.0])))
     2.5

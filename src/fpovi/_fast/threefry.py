@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers for the hot step, from JAX's keys.
+"""Random numbers for every step, drawn from JAX's keys in less time than JAX takes on a CPU.
 
 JAX hashes with Threefry-2x32 (Salmon et al. 2011). On a CPU its 20 rounds are compiled to a loop of small pieces.
 :func:`unrolled` turns a key into one whose rounds are written out: the same numbers, two to four times as fast.
 
 :func:`normals` takes a third of the time of ``jax.random.normal`` on such a key. JAX folds the two words of a hash into
 one number and inverts the normal distribution; here they are the radius and the angle of a pair of numbers (Box and
-Muller 1958). What the compiler makes of it matters as much: it moves the work into the loop of whatever uses the
-numbers, and does it again for each use; along rows of 13 or beside a concatenation such a loop is not vectorised. So
-the work is kept in a loop of its own.
+Muller 1958). The compiler would move the work into the loop of whatever uses the numbers, and do it again for each use;
+along rows of 13 or beside a concatenation such a loop is not vectorised. So the work is kept in a loop of its own.
 """
 
 import math
@@ -33,7 +32,9 @@ Words = tuple[UInt32[Array, "*shape"], UInt32[Array, "*shape"]]
 
 
 def unrolled(key: Key) -> Key:
-    """``key`` for straight-line code; keys of other generators than JAX's default are left as they are.
+    """Return ``key`` for a generator whose rounds are written out; it draws the same numbers.
+
+    Stands for ``key`` itself, which is used where its generator is not JAX's default.
 
     >>> key = jax.random.key(0)
     >>> bool(jax.random.normal(unrolled(key)) == jax.random.normal(key))
@@ -45,9 +46,10 @@ def unrolled(key: Key) -> Key:
 
 
 def normals(key: Key, shape: tuple[int, ...], dtype: Any = float) -> Float[Array, "*shape"]:
-    """Standard normal numbers, drawn once and in one pass.
+    """Draw standard normal numbers of the given shape, each computed once.
 
-    Those of ``jax.random.normal`` in other than single precision, and for keys of other generators than JAX's default.
+    Stands for ``jax.random.normal(key, shape, dtype)``, which draws other numbers of the same distribution. It is used
+    in other than single precision, and for keys of other generators than JAX's default.
 
     >>> key = jax.random.key(0)
     >>> bool(jnp.all(normals(unrolled(key), (3, 5)) == normals(key, (3, 5))))
@@ -56,13 +58,14 @@ def normals(key: Key, shape: tuple[int, ...], dtype: Any = float) -> Float[Array
     dtype, size = jax.dtypes.canonicalize_dtype(dtype), math.prod(shape)
     if dtype != jnp.float32 or str(jax.random.key_impl(key)) not in THREEFRY:
         return _apart(key, lambda key: jax.random.normal(key, (size,), dtype)).reshape(shape)
-    pairs = _apart(key, lambda key: _normal_pairs(*_of_counters(jax.random.key_data(key), (-(-size // 2),))))
+    pairs = _apart(key, lambda key: _normal_pairs(*_hash_counters(jax.random.key_data(key), (-(-size // 2),))))
     return jax.lax.optimization_barrier(jnp.concatenate([pairs.real, pairs.imag])[:size]).reshape(shape)
 
 
 def _normal_pairs(first: UInt32[Array, " m"], second: UInt32[Array, " m"]) -> Complex[Array, " m"]:
-    r"""Of two uniform words, :math:`\sqrt{-2 \log u}\, (\cos \alpha + i \sin \alpha)`: of two arrays the compiler
-    would make two loops, and hash in both.
+    r"""Make a pair of normal numbers of two uniform words, :math:`\sqrt{-2 \log u}\, (\cos \alpha + i \sin \alpha)`.
+
+    They are one complex number, as of two arrays the compiler would make two loops, and hash in both.
 
     The angle's first two bits are its quadrant, the others :math:`x \in [-\pi/4, \pi/4)`, where sine and cosine are
     short sums.
@@ -75,14 +78,14 @@ def _normal_pairs(first: UInt32[Array, " m"], second: UInt32[Array, " m"]) -> Co
 
 
 def _from_one_to_two(word: UInt32[Array, " m"]) -> Float[Array, " m"]:
-    """1 ≤ u < 2 by the first 23 bits, the digits of a single-precision number."""
+    """Return 1 ≤ u < 2 with the first 23 bits of ``word`` as its digits."""
     return jax.lax.bitcast_convert_type((word >> 9) | jnp.uint32(0x3F800000), jnp.float32)
 
 
 def _apart(key: Key, draw: Callable[[Key], Array]) -> Array:
-    """``draw(key)`` as a computation of its own, which the compiler does not move into those that use the result.
+    """Compute ``draw(key)`` in a loop of its own, which the compiler does not move into those that use the result.
 
-    It leaves branches where they are, and does not see that this one is no choice at all.
+    The compiler leaves branches where they are, and does not see that both branches here are the same.
     """
     impl = jax.random.key_impl(key)
 
@@ -101,7 +104,7 @@ def _apart(key: Key, draw: Callable[[Key], Array]) -> Array:
 
 
 def _hash(key: UInt32[Array, "2"], high: Array, low: Array) -> Words:
-    """Threefry-2x32 with 20 rounds, of 64-bit counters in two words."""
+    """Hash 64-bit counters, in two words each, by Threefry-2x32 with 20 rounds."""
     parts = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(PARITY))
     high, low = high + parts[0], low + parts[1]
     for group in range(5):
@@ -113,8 +116,8 @@ def _hash(key: UInt32[Array, "2"], high: Array, low: Array) -> Words:
     return high, low
 
 
-def _of_counters(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> Words:
-    """The hashes of 0, 1, …"""
+def _hash_counters(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> Words:
+    """Return the hashes of 0, 1, …"""
     size = math.prod(shape)
     if size >= 2**32:
         raise ValueError(f"{size} random numbers at once are more than 32-bit counters tell apart: draw fewer")
@@ -123,13 +126,13 @@ def _of_counters(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> Words:
 
 
 def _random_bits(key: UInt32[Array, "2"], width: int, shape: tuple[int, ...]) -> Array:
-    high, low = _of_counters(key, shape)
+    high, low = _hash_counters(key, shape)
     bits = high.astype(jnp.uint64) << jnp.uint64(32) | low.astype(jnp.uint64) if width == 64 else high ^ low
     return bits.astype(f"uint{width}")
 
 
 def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "*shape 2"]:
-    return jnp.stack(_of_counters(key, shape), axis=-1)
+    return jnp.stack(_hash_counters(key, shape), axis=-1)
 
 
 def _fold_in(key: UInt32[Array, "2"], data: int | Array) -> UInt32[Array, "2"]:
