@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from . import flows as flows
+from . import inference as inference
 from . import kernels as kernels
 from . import likelihoods as likelihoods
 from . import measurement as measurement
 from . import networks as networks
 from . import priors as priors
+from . import selection as selection
 from ._fast.compile_cache import keep_programs as keep_programs
 from .estimators import BNNClassifier as BNNClassifier
 from .estimators import BNNRegressor as BNNRegressor
