@@ -30,7 +30,7 @@ from fpovi.tabular.roles import TASKS, TableRoles, assign_roles
 from fpovi.types import lookup
 
 ESTIMATORS: dict[str, Any] = {"regression": BNNRegressor, "classification": BNNClassifier}
-DEFAULTS: dict[str, Any] = BNNRegressor().get_params()  # those of the classifier too, but for the likelihood
+DEFAULTS: dict[str, Any] = BNNRegressor().get_params()  # those of the classifier too
 MODEL_PANEL, TRAINING_PANEL = "The model", "Training"
 
 
@@ -57,7 +57,7 @@ def fit(
     likelihood: Annotated[
         str,
         one_of(
-            [*part_names("likelihood"), "auto"],
+            part_names("likelihood"),
             "How targets scatter; auto is gaussian, or categorical for classes",
             rich_help_panel=MODEL_PANEL,
         ),
@@ -145,12 +145,11 @@ def fit(
         "kernel": kernel,
         "prior": prior,
         "measurement": measurement,
+        "likelihood": likelihood,
         "max_categories": max_categories,
         "early_stopping": early_stopping,
         "random_state": seed,
     }
-    if likelihood != "auto":
-        settings["likelihood"] = likelihood
     with one_line_errors(lambda: _progress_kept(checkpoint)):
         lookup(TASKS, task, "task")
         settings |= {

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import Tags, check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from fpovi._fast.compile_cache import make_room
@@ -45,6 +45,7 @@ class BaseBNN(BaseEstimator, ABC):
     """A Bayesian neural network as a scikit-learn estimator; see the two that derive from it."""
 
     fitted_: Fitted
+    _likelihood: str  # what "auto" is
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class BaseBNN(BaseEstimator, ABC):
         kernel: Any = "auto",
         prior: Any = "auto",
         measurement: Any = "auto",
-        likelihood: Any = "gaussian",
+        likelihood: Any = "auto",
         network: Any = None,
         learning_rate: Any = "auto",
         batch_size: Any = "auto",
@@ -93,6 +94,13 @@ class BaseBNN(BaseEstimator, ABC):
         self.checkpoint = checkpoint
         self.devices = devices
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
     @abstractmethod
     def _check_target(self, y: Any) -> NDArray[Any]:
         """Return targets as an array, or raise a ``ValueError``."""
@@ -118,7 +126,10 @@ class BaseBNN(BaseEstimator, ABC):
         make_room()
         with _restored_on_failure(self):
             X, weight = self._check_rows(X, y, sample_weight, reset=True)
-            likelihood = choose_likelihood(self.likelihood)
+            parts = {name: getattr(self, name) for name in PARTS}
+            if isinstance(self.likelihood, str) and self.likelihood == AUTO:
+                parts["likelihood"] = self._likelihood
+            likelihood = choose_likelihood(parts["likelihood"])
             y = self._check_target(y)
             target = self._learn_target(y, weight, likelihood)
             kept = weight > 0
@@ -127,7 +138,6 @@ class BaseBNN(BaseEstimator, ABC):
             rows = merge_rows(encoder(frame), target.encode(y[kept]), weight[kept])
             key_scales, *keys = jax.random.split(_key_of(self.random_state), 4)
             sizes = layer_sizes(rows[0].shape[1], self.hidden_layer_sizes, target.outputs(likelihood))
-            parts = {name: getattr(self, name) for name in PARTS}
             spec = make_spec(sizes, parts)
             candidates = candidate_scales(key_scales, self.prior, spec, rows, verbose=bool(self.verbose))
             # as NumPy's: JAX may hold a float for "weak", which is another type of argument and another compilation
@@ -223,9 +233,10 @@ class BaseBNN(BaseEstimator, ABC):
             force: whether a file that exists may be replaced.
         """
         check_is_fitted(self, "fitted_")
-        names = getattr(self, "feature_names_in_", None), getattr(self, "target_names_", None)
-        settings = self.get_params(deep=False)
-        write_model(ModelFile(self.fitted_, type(self).__name__, settings, self.n_features_in_, *names), path, force)
+        columns = list(map(str, self.feature_names_in_)) if hasattr(self, "feature_names_in_") else None
+        names, settings = getattr(self, "target_names_", None), self.get_params(deep=False)
+        found = ModelFile(self.fitted_, type(self).__name__, settings, self.n_features_in_, columns, names)
+        write_model(found, path, force)
 
     def export(self, path: str | os.PathLike[str], format: str = "stablehlo", force: bool = True) -> None:
         """Write predictions as a program that runs without fpovi: see :mod:`fpovi.export.program`.

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +21,7 @@ from fpovi.types import Likelihood, Support
 class BNNClassifier(ClassifierMixin, BaseBNN):
     """Bayesian neural network classification: probabilities that know how sure they are.
 
-    Args are those of :class:`~fpovi.BNNRegressor`; ``likelihood`` is "categorical".
+    Args are those of :class:`~fpovi.BNNRegressor`; "auto" for ``likelihood`` is "categorical".
 
     >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> model = BNNClassifier(max_epochs=200, random_state=0).fit(X, ["low", "low", "high", "high"])
@@ -29,40 +29,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
     ['low', 'high']
     """
 
-    def __init__(
-        self,
-        hidden_layer_sizes: Any = (50,),
-        activation: Any = "relu",
-        *,
-        n_particles: int = 20,
-        flow: Any = "gfsf",
-        space: str = "function",
-        kernel: Any = "auto",
-        prior: Any = "auto",
-        measurement: Any = "auto",
-        likelihood: Any = "categorical",
-        network: Any = None,
-        learning_rate: Any = "auto",
-        batch_size: Any = "auto",
-        max_epochs: Any = "auto",
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        max_categories: int = 50,
-        unknown: str = "error",
-        random_state: Any = None,
-        verbose: bool = False,
-        checkpoint: Any = None,
-        devices: Any = None,
-    ):
-        settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        super().__init__(**settings)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
+    _likelihood = "categorical"
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -32,7 +32,7 @@ class BNNRegressor(RegressorMixin, BaseBNN):
             training data picks; "nngp", "width_aware", "moment_matched", "ssge" and "flat" use fixed scales.
         measurement: where functions are compared beside the data: "auto" ("halo"), "kde", "mixup", "train_only", or an
             object of :mod:`fpovi.measurement`.
-        likelihood: "gaussian", "student_t", "heteroscedastic", "mixture", "poisson", or an object of
+        likelihood: "auto" ("gaussian"), "student_t", "heteroscedastic", "mixture", "poisson", or an object of
             :mod:`fpovi.likelihoods`.
         network: a Flax module or a function ``key -> Equinox module`` in the place of hidden layers.
         learning_rate, batch_size, max_epochs: numbers, or "auto" to choose them by the size of the table.
@@ -53,11 +53,10 @@ class BNNRegressor(RegressorMixin, BaseBNN):
     True
     """
 
+    _likelihood = "gaussian"
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
         tags.target_tags.multi_output = True
         return tags
 

@@ -70,7 +70,7 @@ def write_model(model: ModelFile, path: str | os.PathLike[str], force: bool = Tr
         "encoder": fitted.encoder.to_json(),
         "target": fitted.target.to_json(),
         "target_names": None if model.target_names is None else list(model.target_names),
-        "columns": None if model.columns is None else list(map(str, model.columns)),
+        "columns": None if model.columns is None else list(model.columns),
         "diagnostics": fitted.diagnostics.to_json(),
         "n_features": int(model.n_features),
     }

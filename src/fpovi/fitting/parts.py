@@ -61,8 +61,7 @@ def part_names(argument: str) -> list[str]:
         "prior": (PRIORS, OFFERED),
     }
     table, offered = lookup(tables, argument, "argument")
-    automatic = [] if argument == "likelihood" else [AUTO]
-    return automatic + sorted(name for name in table if is_made_of(table[name], *offered))
+    return [AUTO, *sorted(name for name in table if is_made_of(table[name], *offered))]
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def _named(argument: str, name: str) -> Any:
     """Return the one object that stands for a name."""
     tables: dict[str, Mapping[str, Callable[..., Any]]] = {
         "kernel": {AUTO: lambda: WIDE_RBF, **KERNELS},
-        "likelihood": LIKELIHOODS,
+        "likelihood": {AUTO: LIKELIHOODS["gaussian"], **LIKELIHOODS},
         "measurement": {AUTO: MEASUREMENTS["halo"], **MEASUREMENTS},
     }
     return make_part(tables[argument], name, argument)

@@ -7,6 +7,7 @@ import pytest
 from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Row, Store
 from fpovi.experiments.sine import complexity, complexity_view
+from fpovi.experiments.sine.posteriors import PosteriorDraws
 from fpovi.plots import save
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
@@ -20,7 +21,7 @@ def normal_rows(monkeypatch, folder):
     def posterior(method, width):
         facts = {"rhat": 1.0, "ess": 1.0} if method == "nuts" else {}
         count = 2000 if method == "nuts" else 50
-        return lambda *_: (spread[method] * rng.normal(size=(count, complexity.COARSE_GRID.size)), facts)
+        return lambda *_: PosteriorDraws(spread[method] * rng.normal(size=(count, complexity.COARSE_GRID.size)), facts)
 
     monkeypatch.setattr(complexity, "posterior", posterior)
     store = Store(folder / "rows.jsonl")

@@ -13,7 +13,7 @@ from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Store
 from fpovi.experiments.harness.sweep import sweep
 from fpovi.experiments.sine import posteriors, synthetic, synthetic_view
-from fpovi.experiments.sine.posteriors import GRID, gp_posterior, sine_task
+from fpovi.experiments.sine.posteriors import GRID, PosteriorDraws, gp_posterior, sine_task
 from fpovi.experiments.sine.scores import predictive_band, quantiles, regions, wasserstein2
 from fpovi.plots import save
 
@@ -44,8 +44,8 @@ def test_a_cell_measures_distance_and_spread_against_the_reference(tmp_path, mon
     """Known posteriors in place of computed ones: twice the spread is a spread ratio of 2, a shift is its own W2."""
     rng = np.random.default_rng(0)
     base = rng.normal(size=(2000, GRID.size))
-    monkeypatch.setitem(synthetic.POSTERIORS, "nuts", lambda *_: (base, {"rhat": 1.0, "ess": 1.0}))
-    monkeypatch.setitem(synthetic.POSTERIORS, "w_svgd", lambda *_: (2 * base + 1, {}))
+    monkeypatch.setitem(synthetic.POSTERIORS, "nuts", lambda *_: PosteriorDraws(base, {"rhat": 1.0, "ess": 1.0}))
+    monkeypatch.setitem(synthetic.POSTERIORS, "w_svgd", lambda *_: PosteriorDraws(2 * base + 1, {}))
     store = Store(tmp_path / "rows.jsonl")
     cells = [cell for cell in synthetic.cells(Options()) if cell.method in ("nuts", "w_svgd")]
 
