@@ -56,7 +56,7 @@ def reproduce(
     splits: Annotated[int | None, typer.Option("--splits", help="How many splits.")] = None,
     methods: Names = None,
     split_kind: Annotated[str, one_of(SPLIT_KINDS, "How data sets are split")] = "standard",
-    jobs: Annotated[int, typer.Option("--jobs", help="How many cells at once, each in a process on its own core.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", help="How many cells at once, each in a process of its own.")] = 1,
     backend: Annotated[str, one_of(BACKENDS, "Where these processes are, this machine or a Ray cluster")] = "loky",
     as_json: AsJson = False,
     fresh: Fresh = False,

@@ -103,14 +103,13 @@ def where_am_i(cell):
     time.sleep(0.5)
     if cell.seed == 2:
         raise DivergedError(7, {"theta": lambda: "not picklable"}, "lower the rate")
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     return {
-        "process": os.getpid(), "parent": os.getppid(), "cores": cores, "flags": os.environ["XLA_FLAGS"],
+        "process": os.getpid(), "parent": os.getppid(), "flags": os.environ["XLA_FLAGS"],
         "programs": jax.config.jax_compilation_cache_dir,
     }  # fmt: skip
 
 
-def test_processes_share_the_work_one_on_each_core(store, monkeypatch):
+def test_processes_share_the_work(store, monkeypatch):
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     cells = [Cell("toy", "svgd", seed=seed) for seed in range(6)]
     started, shown = [], []
@@ -123,18 +122,13 @@ def test_processes_share_the_work_one_on_each_core(store, monkeypatch):
     assert started == [4, 0, 1, 2, 3, 5]
     assert sorted(row.cell.seed for row in rows) == [0, 1, 3, 4, 5]
     assert shown == rows
-    processes = {row.metrics["process"]: row.metrics["cores"] for row in rows}
+    processes = {row.metrics["process"] for row in rows}
     assert len(processes) == 2
     assert {row.metrics["parent"] for row in rows} == {os.getpid()}
     assert all("intra_op_parallelism_threads=1" in row.metrics["flags"] for row in rows)
     [shared] = {row.metrics["programs"] for row in rows}
     assert shared is not None
     assert not os.path.exists(shared)  # gone with the sweep
-    if hasattr(os, "sched_getaffinity"):
-        cores = sorted(core for claimed in processes.values() for core in claimed)
-        allowed = sorted(os.sched_getaffinity(0))
-        assert len(cores) == 2
-        assert set(cores) == set(allowed[:2])  # both the same where there is only one
     assert not any(is_alive(process) for process in processes)
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that work through a list, by joblib: on this machine (loky) or on a cluster (Ray)."""
 
-import fcntl
 import os
 import signal
 import tempfile
@@ -21,7 +20,7 @@ B = TypeVar("B")
 Stream = Callable[[Callable[[A], B], Iterable[A], int], Iterator[B]]
 
 SECONDS_BETWEEN_LOOKS = 0.5
-# Each worker has one core, where more threads would only wait for one another.
+# With a worker for each core, more threads only wait for one another.
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
@@ -30,7 +29,7 @@ class WorkerDiedError(OSError):
 
 
 def on_this_machine(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterator[B]:
-    """Yield ``function(item)`` for every item as it finishes, from processes that are each pinned to a core.
+    """Yield ``function(item)`` for every item as it finishes, from processes that are asked to compute in one thread.
 
     Items are taken one by one as processes become free. The processes end with this iterator, and also when this
     process is killed.
@@ -41,7 +40,7 @@ def on_this_machine(function: Callable[[A], B], items: Iterable[A], jobs: int) -
         jobs: how many processes, 2 or more.
     """
     with tempfile.TemporaryDirectory(prefix="fpovi-workers-") as folder:
-        options = {"initializer": become_worker, "initargs": (os.getpid(), folder, _cores())}
+        options = {"initializer": become_worker, "initargs": (os.getpid(), folder)}
         try:
             with parallel_config("loky", inner_max_num_threads=1, **options):
                 yield from _stream(function, items, jobs)
@@ -95,20 +94,13 @@ def _stream(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterat
     yield from pool(delayed(function)(item) for item in items)
 
 
-def become_worker(parent: int, folder: str, cores: list[int]) -> None:
-    """Prepare a new process before it imports JAX: one core, one thread, no Ctrl-C, and an end with ``parent``."""
+def become_worker(parent: int, folder: str) -> None:
+    """Prepare a new process before it imports JAX: one thread, no Ctrl-C, and an end with ``parent``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends us
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD}".strip()
-    if cores:
-        os.sched_setaffinity(0, {_claim_core(folder, cores)})
-    _share_programs(os.path.join(folder, "programs"))
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        keep_programs(folder)  # what one worker compiles, the others find: cells often differ only in their data
     threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
-
-
-def _share_programs(folder: str) -> None:
-    """Let workers share compiled programs: cells of an experiment often differ only in their data."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else they do already
-        keep_programs(folder)
 
 
 def _exit_with(parent: int) -> None:
@@ -116,24 +108,3 @@ def _exit_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(SECONDS_BETWEEN_LOOKS)
     os._exit(1)
-
-
-def _cores() -> list[int]:
-    """Return the cores this process may use, none where the system does not let us choose among them."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
-
-
-def _claim_core(folder: str, cores: list[int]) -> int:
-    """Return a core that no other worker of this folder has, if there are enough.
-
-    A worker holds a lock on a file for its core. The system lifts it when the worker dies, so its successor gets it.
-    """
-    number = 0
-    while True:
-        handle = os.open(os.path.join(folder, str(number)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return cores[number % len(cores)]  # the handle stays open, and the lock ours, as long as we live
-        except BlockingIOError:
-            os.close(handle)
-            number += 1
