@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of the documentation: ``python tools/gallery.py [FOLDER]``."""
+"""Draw the pictures of the documentation that need fits: ``python tools/gallery.py [FOLDER]``."""
 
 import sys
 from pathlib import Path
@@ -31,14 +31,14 @@ PRIORS: dict[str, Any] = {
 
 
 def wiggly(seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A fast wave with little noise: unit scales believe in slower functions."""
+    """Return x and y of a fast wave with little noise; a prior with unit scales expects slower functions."""
     rng = np.random.default_rng(seed)
     x = np.sort(rng.uniform(-0.5, 1.5, 60))
     return x, np.sin(14 * x) + 0.05 * rng.normal(size=60)
 
 
 def panels(data: tuple[NDArray[np.float64], NDArray[np.float64]], variants: dict[str, Any]) -> Figure:
-    """The posterior of each variant beside the others."""
+    """Draw the posterior of each variant beside the others."""
     x, y = data
     with mpl.rc_context(STYLE):
         drawing = Figure(figsize=(3.4 * len(variants), 3.3), layout="constrained")
@@ -59,7 +59,7 @@ def panels(data: tuple[NDArray[np.float64], NDArray[np.float64]], variants: dict
 
 
 def main(folder: Path) -> None:
-    """Draw them all."""
+    """Draw and save all pictures."""
     save(panels(sine(SEED), MEASUREMENT_SETS), folder / "measurement-sets")
     save(panels(wiggly(0), PRIORS), folder / "priors")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables and figures of README and docs, made from the rows in ``results/``: ``python tools/pages.py``."""
+"""Make the tables and figures of README and docs from the rows in ``results/``: ``python tools/pages.py``."""
 
 import re
 from collections.abc import Callable
@@ -23,7 +23,7 @@ STANDARD = Options().split_kind
 
 
 class Table(NamedTuple):
-    """Markdown of all rows in a file."""
+    """A table in Markdown made from all rows of a file."""
 
     file: str
     make: Callable[[list[Row]], str]
@@ -60,7 +60,7 @@ PICTURE = re.compile(r"\]\((?P<path>[\w/-]*figures/(?P<name>[\w-]+)-(?P<preset>\
 
 
 def render(text: str, results: Path) -> str:
-    """``text`` with what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` made anew.
+    """Return ``text`` with new tables between ``<!-- table: NAME -->`` and ``<!-- end -->``.
 
     NAME is one of :data:`TABLES`; ``<!-- table: NAME PRESET -->`` is what ``fpovi reproduce NAME --preset PRESET``
     shows, of the rows there are, and ``<!-- table: NAME PRESET KIND -->`` the same with ``--split-kind KIND``.
@@ -79,14 +79,14 @@ def render(text: str, results: Path) -> str:
 
 
 def rows_of(name: str, preset: str, results: Path, split_kind: str = STANDARD) -> list[Row]:
-    """The finished cells of an experiment's preset, in their order."""
+    """Return the finished cells of an experiment's preset, in their order."""
     cells = EXPERIMENTS[name].cells(Options(preset, split_kind=split_kind))
     found = {row.cell: row for row in Store(results / f"{cells[0].experiment}.jsonl").rows()}
     return [found[cell] for cell in cells if cell in found]
 
 
 def draw_figures(page: Path, results: Path) -> list[Path]:
-    """Draw the figures of experiments that a page shows, each called ``figures/NAME-PRESET.png``; those written."""
+    """Draw the figures of experiments that a page shows, called ``figures/NAME-PRESET.png``, and return their paths."""
     written = []
     for match in PICTURE.finditer(page.read_text()):
         experiment = EXPERIMENTS.get(match["name"])

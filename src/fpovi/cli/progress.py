@@ -15,7 +15,7 @@ from fpovi._progress import progress_bar
 from fpovi.experiments.harness.store import Cell, Row
 
 SOON = 2.0  # seconds: shorter work needs no bar
-LINES, SCORES = 12, 5  # of the live table: those that changed last, and the first numbers of a row
+LINES, SCORES = 12, 5  # the live table shows the lines that changed last, and the first numbers of a row
 
 
 class RowProgress:

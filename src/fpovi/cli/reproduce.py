@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fpovi demo`` and ``fpovi reproduce``: run an experiment's missing cells, then show its table and figure."""
+"""``fpovi demo`` and ``fpovi reproduce``: run an experiment's missing cells, or some again to verify their rows."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich import box
@@ -18,9 +19,10 @@ from fpovi.cli.options import one_of
 from fpovi.cli.progress import CellProgress
 from fpovi.datasets.splits import SPLIT_KINDS
 from fpovi.experiments.harness.experiment import Options, silent
-from fpovi.experiments.harness.store import Store
+from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.sweep import sweep
-from fpovi.experiments.harness.view import View, parts
+from fpovi.experiments.harness.verify import Verified, run_again, view_of_verified
+from fpovi.experiments.harness.view import View, column_groups
 from fpovi.experiments.harness.workers import BACKENDS
 from fpovi.experiments.registry import EXPERIMENTS, run_cell
 from fpovi.plots import save
@@ -28,8 +30,12 @@ from fpovi.types import lookup
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Draws the data, and everything random after it.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Draws the data, and everything random after it; with --verify: the cells.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what is there already.")]
+VERIFY = "Run so many finished cells again and compare; 1 is returned if one differs."
+MISMATCH = 1  # what the process returns
 Names = Annotated[list[str] | None, typer.Option(help="Only these; may be given several times.")]
 
 
@@ -54,36 +60,69 @@ def reproduce(
     backend: Annotated[str, one_of(BACKENDS, "Where these processes are, this machine or a Ray cluster")] = "loky",
     as_json: AsJson = False,
     fresh: Fresh = False,
+    verify: Annotated[int | None, typer.Option("--verify", help=VERIFY)] = None,
 ) -> None:
-    """Run an experiment, show its table and write its figure. What is finished is not run again."""
+    """Run an experiment, show its table and write its figure. What is finished is not run again.
+
+    With --verify N nothing is written: N random cells that have a row run again, and each number is shown beside that
+    of the row, with a tolerance. On the libraries, processor and number of cores that the row names this is one part in
+    a million; elsewhere, where rounding differs and training amplifies it, 1.5 standard deviations over the rows of the
+    same method on the same data. The command ends with 1 if a number is out of its tolerance.
+    """
     with one_line_errors():
+        if verify is not None and fresh:
+            raise ValueError("--verify compares with rows and --fresh drops them: choose one")
         chosen = lookup(EXPERIMENTS, experiment, "experiment")
-        cells = chosen.cells(Options(preset, seed, tuple(datasets or ()), splits, tuple(methods or ()), split_kind))
+        own_seed = seed if verify is None else None
+        cells = chosen.cells(Options(preset, own_seed, tuple(datasets or ()), splits, tuple(methods or ()), split_kind))
         store = Store(out / f"{cells[0].experiment}.jsonl")
         if fresh:
             store.drop(cells)
-        with CellProgress(len(cells), chosen.label, quiet=as_json) as progress:
+        with CellProgress(min(len(cells), verify or len(cells)), chosen.label, quiet=as_json) as progress:
             run = partial(run_cell, experiment, store, progress.step if jobs == 1 else silent)
-            rows = sweep(
-                cells, run, store, progress.finished, on_start=progress.started, on_failure=progress.failed,
-                needs=chosen.needs, length=chosen.length, jobs=jobs, backend=backend,
-            )  # fmt: skip
-        view = chosen.view(rows)
-        stem = out / f"{experiment}-{preset}-seed{cells[0].seed}"
-        figures = [] if chosen.figure is None else save(chosen.figure(rows), stem)
-        if as_json:
-            typer.echo(json.dumps({"table": view.records, "rows": [asdict(row.cell) for row in rows]}))
+            how: dict[str, Any] = {
+                "on_row": progress.finished, "on_start": progress.started, "on_failure": progress.failed,
+                "length": chosen.length, "jobs": jobs, "backend": backend,
+            }  # fmt: skip
+            if verify is not None:
+                found = run_again(cells, run, store, verify, seed=seed or 0, tolerance=chosen.tolerance, **how)
+            else:
+                rows = sweep(cells, run, store, needs=chosen.needs, **how)
+        if verify is not None:
+            _show_verified(found, chosen.label, as_json)
         else:
-            show_view(view, [store.path, *figures])
+            _show_rows(rows, experiment, store, out / f"{experiment}-{preset}-seed{cells[0].seed}", as_json)
+
+
+def _show_rows(rows: Sequence[Row], experiment: str, store: Store, stem: Path, as_json: bool) -> None:
+    """Show the table of an experiment and write its figure."""
+    chosen = EXPERIMENTS[experiment]
+    view = chosen.view(rows)
+    figures = [] if chosen.figure is None else save(chosen.figure(rows), stem)
+    if as_json:
+        typer.echo(json.dumps({"table": view.records, "rows": [asdict(row.cell) for row in rows]}))
+    else:
+        show_view(view, [store.path, *figures])
+
+
+def _show_verified(found: Sequence[Verified], label: Callable[[Cell], str], as_json: bool) -> None:
+    """Show what agrees, and end with 1 if something does not."""
+    view, agree = view_of_verified(found, label), all(one.agrees for one in found)
+    if as_json:
+        typer.echo(json.dumps({"agree": agree, "cells": view.records}))
+    else:
+        show_view(view, [])
+    if not agree:
+        raise typer.Exit(MISMATCH)
 
 
 def show_view(view: View, paths: list[Path]) -> None:
-    """A table on the terminal, in several parts where it is too wide, and what was written."""
+    """Print a table, in several parts where the terminal is too narrow, and the paths of written files."""
     console = Console()
     console.print(view.title, style="bold")
     for line in view.explanation:
         console.print(line, highlight=False)
-    for columns in parts(view, console.width):
+    for columns in column_groups(view, console.width):
         console.print(_table(view, columns))
     for note in view.notes:
         console.print(note, highlight=False)
@@ -101,6 +140,6 @@ def _table(view: View, columns: list[int]) -> Table:
 
 
 def _styled(cell: str) -> Text:
-    """Bold where Markdown would be."""
+    """Return text in bold where Markdown has two stars around it."""
     bold = cell.startswith("**") and cell.endswith("**")
     return Text(cell.strip("*") if bold else cell, style="bold" if bold else "")

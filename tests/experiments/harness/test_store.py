@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from fpovi.experiments.harness.store import Cell, Row, Store, versions
+from fpovi.experiments.harness.store import VERSIONED, Cell, Row, Store, revision_of, versions
 from fpovi.experiments.harness.sweep import sweep
 
 VERSIONS = {"fpovi": "0"}
@@ -174,6 +174,60 @@ def test_rows_say_how_long_they_took_and_with_what(store):
     assert 0.02 <= one.seconds < 10
     assert one.versions == versions()
     assert {"python", "fpovi", "jax", "numpy"} <= set(one.versions)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A package and a file beside it, both committed."""
+
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false"]
+        done = subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (tmp_path / "rows.jsonl").write_text("")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    return package, git("rev-parse", "HEAD")[:12]
+
+
+def test_a_revision_is_dirty_only_by_files_of_the_package(repository):
+    package, head = repository
+    (package.parent / "rows.jsonl").write_text("a row of a sweep")
+    assert revision_of(package) == head
+    (package / "__init__.py").write_text("changed = True")
+    assert revision_of(package) == f"{head}-dirty"
+
+
+def test_a_new_file_in_the_package_is_dirty_too(repository):
+    package, head = repository
+    (package / "module.py").write_text("")
+    assert revision_of(package) == f"{head}-dirty"
+
+
+def test_a_package_installed_inside_another_repository_has_no_revision(repository):
+    installed = repository[0].parent / "site-packages" / "fpovi"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").write_text("")
+    assert revision_of(installed) is None
+
+
+def test_without_git_there_is_no_revision(repository, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert revision_of(repository[0]) is None
+
+
+def test_versions_name_the_code_and_are_asked_for_once(monkeypatch):
+    first = versions()
+    assert set(first) - {"revision"} == {"python", *VERSIONED, "processor", "cores"}
+    assert all(isinstance(value, str) and value for value in first.values())
+    first["jax"] = "changed by a caller"
+    monkeypatch.setattr(subprocess, "run", lambda *args, **options: pytest.fail("git was asked again"))
+    assert versions()["jax"] != "changed by a caller"
 
 
 # Another process; it says on its output what it does, so that a test knows when to interfere.

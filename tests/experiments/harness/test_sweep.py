@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import cloudpickle
 import jax
 import pytest
 from rich.console import Console
@@ -25,6 +26,7 @@ from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.types import DivergedError
 
 CELLS = [Cell("toy", "svgd", seed=seed) for seed in range(4)]
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a file of tests
 
 
 @pytest.fixture

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all experiments share: cells, rows in a file, a sweep over processes, statistics and tables."""
+"""Cells, rows in files, sweeps over processes, statistics and tables: what every experiment is made with."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of methods on data sets: a line per set and score, the best in bold."""
+"""Tables that compare methods on data sets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from fpovi.experiments.harness.view import View
 
 
 class Score(NamedTuple):
-    """A metric of rows: how it is called in tables, and the value it should have, if it is not the lower the better."""
+    """A metric: its label in tables, and the value it should have where lower is not better."""
 
     label: str
     target: float | None = None
@@ -40,14 +40,17 @@ def compare(
     scores: Mapping[str, Score] = SCORES,
     reference: str | None = None,
 ) -> View:
-    """Means ± standard errors over splits of the methods in ``labels``, in that order.
+    """Return a table of means ± standard errors over splits, a line per data set and score, the best in bold.
 
     Args:
-        rows: of one experiment and preset.
-        labels: what a method is called in the table.
-        title: above the table.
-        scores: which metrics, and how they are called.
-        reference: a method; records of every other one have the paired difference to it on the same splits.
+        rows: finished cells of one experiment and preset.
+        labels: the methods to show, in this order, and their names in the table.
+        title: stands above the table.
+        scores: the metrics to show, and their names in the table.
+        reference: a method; the records of all others have their paired difference to it on the splits they share.
+
+    Raises:
+        ValueError: rows of several experiments or presets are mixed, or ``reference`` is not in ``labels``.
     """
     kinds = {(row.cell.experiment, row.cell.preset) for row in rows}
     if len(kinds) > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment is: cells, the numbers of a cell, and the table and figure made from rows."""
+"""The record of an experiment, the options a user has, and grids of cells."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from fpovi.experiments.harness.store import Cell, Row, Store
+from fpovi.experiments.harness.verify import Tolerance
 from fpovi.experiments.harness.view import View
 from fpovi.types import lookup
 
@@ -18,7 +19,7 @@ def silent(done: int, total: int, score: float) -> None:
 
 
 class Options(NamedTuple):
-    """What a user may choose of an experiment; an empty or absent choice is the preset's."""
+    """A user's choices for an experiment. The preset decides what is empty or None."""
 
     preset: str = "quick"
     seed: int | None = None
@@ -29,10 +30,17 @@ class Options(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """One piece of evidence: every member is a function of options, of a cell or of rows.
+    """An experiment: functions of a user's options, of a cell, or of rows.
 
-    ``run(cell, watch, store)`` returns the metrics of a cell (JSON types); ``needs(cell)`` are the cells whose rows it
-    looks up in ``store``, and ``length(cell)`` says how long one takes, in any unit.
+    Attributes:
+        cells: returns what to run.
+        run: ``run(cell, watch, store)`` returns the metrics of a cell, in JSON types.
+        label: returns the name of a cell for people.
+        view: returns the table of finished rows.
+        figure: returns the figure of finished rows, if there is one.
+        needs: returns the cells whose rows ``run`` looks up in ``store``.
+        length: returns how long a cell takes, in any unit.
+        tolerance: returns how near the metrics of a cell have to be to those of its row when it runs again.
     """
 
     cells: Callable[[Options], list[Cell]]
@@ -42,6 +50,7 @@ class Experiment(NamedTuple):
     figure: Callable[[Sequence[Row]], Figure] | None = None
     needs: Callable[[Cell], Sequence[Cell]] = lambda cell: ()
     length: Callable[[Cell], float] = lambda cell: 0
+    tolerance: Callable[[Cell], Tolerance] = lambda cell: Tolerance()
 
 
 def grid(
@@ -68,6 +77,9 @@ def grid(
         known_datasets: the data sets that may be chosen.
         known_methods: the methods that may be chosen.
         known_split_kinds: the kinds of splits that may be chosen.
+
+    Raises:
+        ValueError: a choice is not known.
 
     >>> some = {"datasets": ["yacht"], "splits": len, "methods": ["gp"]}
     >>> known = {"known_datasets": ["yacht"], "known_methods": ["gp"]}

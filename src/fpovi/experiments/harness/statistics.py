@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows say together: means over splits with standard errors, and methods compared split by split.
+"""Means over splits with standard errors, and paired tests between methods.
 
-Two methods that answer for the same splits share what makes a split easy or hard. Their difference, split by split, is
-free of that: its standard error is often many times smaller than the two of the means.
+Two methods on the same splits share what makes a split easy or hard. Their difference on each split is free of that, so
+its standard error is often many times smaller than those of the two means.
 """
 
 import math
@@ -15,13 +15,13 @@ from scipy import stats
 from fpovi.experiments.harness.store import Row
 
 LEVEL = 0.05
-ENOUGH_SPLITS = 5  # to be called better, where there are as many
-Split = tuple[str, int, int]  # which kind of splits, which of them, and the seed of the method
+ENOUGH_SPLITS = 5  # shared splits that a claim of being better needs, where a method has as many
+Split = tuple[str, int, int]  # kind of split, its number, and the seed of the method
 Scores = Mapping[Split, float]
 
 
 class Mean(NamedTuple):
-    """A mean over so many splits and its standard error, NaN where there is but one."""
+    """A mean, its standard error (NaN from a single split), and the number of splits."""
 
     value: float
     error: float
@@ -29,7 +29,7 @@ class Mean(NamedTuple):
 
 
 def mean_of(values: Sequence[float]) -> Mean:
-    r"""Mean and standard error :math:`s/\sqrt n`, with s² the unbiased variance.
+    r"""Return the mean and its standard error :math:`s/\sqrt n`, with s² the unbiased variance.
 
     The paper divides by n in s², which makes its errors smaller by √(1 − 1/n): 2.5 % at 20 splits.
 
@@ -43,14 +43,14 @@ def mean_of(values: Sequence[float]) -> Mean:
 
 
 def as_record(mean: Mean) -> dict[str, Any]:
-    """For JSON, which has no NaN."""
+    """Return the mean as a record for JSON, where a standard error of NaN is None."""
     return {
         "mean": mean.value, "standard_error": mean.error if math.isfinite(mean.error) else None, "splits": mean.splits,
     }  # fmt: skip
 
 
 def from_record(record: Mapping[str, Any]) -> Mean:
-    """What :func:`as_record` was given.
+    """Return the mean that :func:`as_record` was given.
 
     >>> from_record(as_record(Mean(2.0, 0.5, 3)))
     Mean(value=2.0, error=0.5, splits=3)
@@ -60,13 +60,13 @@ def from_record(record: Mapping[str, Any]) -> Mean:
 
 
 def paired_difference(scores: Scores, reference: Scores) -> Mean | None:
-    """``scores`` less ``reference`` on the splits that both have, or None where there are none."""
+    """Return the mean of ``scores`` less ``reference`` over the splits that both have, or None where there are none."""
     both = [split for split in scores if split in reference]
     return mean_of([scores[split] - reference[split] for split in both]) if both else None
 
 
 def p_value(difference: Mean) -> float:
-    """Of the paired t-test, two-sided: how likely so large a difference is if there is none. 1 from a single split.
+    """Return the two-sided p-value of the paired t-test, 1 for a single split.
 
     >>> p_value(Mean(0.5, 0.25, 20))
     0.06...
@@ -79,7 +79,7 @@ def p_value(difference: Mean) -> float:
 
 
 def collect(rows: Sequence[Row], metric: str) -> dict[str, dict[str, dict[Split, float]]]:
-    """``metric`` by data set, method and split; rows without it are left out, and the order of rows is kept."""
+    """Return ``metric`` by data set, method and split, in the order of rows; rows without it are left out."""
     found: dict[str, dict[str, dict[Split, float]]] = {}
     for row in rows:
         if metric in row.metrics:
@@ -90,12 +90,17 @@ def collect(rows: Sequence[Row], metric: str) -> dict[str, dict[str, dict[Split,
 
 
 def best_methods(scores: Mapping[str, Scores], target: float | None = None, level: float = LEVEL) -> set[str]:
-    """Those than which none is significantly better, as the paper prints them in bold.
+    """Return the methods than which none is significantly better: those that the paper prints in bold.
 
-    One is better than another if it is lower (with a ``target``: nearer to it) on the splits that both have and their
-    paired t-test says so at ``level``; where some have five splits or more, fewer shared ones say nothing. Of single
-    splits the lowest is the best. A method that is not finite everywhere, or has one split where others have more, is
-    never among the best, and one without a rival is not either.
+    A method is better than another if its mean over the splits that both have is lower (with a ``target``: nearer to
+    it) and the paired t-test is significant at ``level``. Where a method has five splits or more, fewer than five
+    shared ones decide nothing. Of single splits the lowest is the best. A method is never among the best if it has no
+    rival, if one of its scores is not finite, or if it has one split and others have more.
+
+    Args:
+        scores: the scores of every method by split.
+        target: the value that scores should have, if lower is not better.
+        level: the p-value below which a difference is significant.
     """
     losses = {
         name: {split: value if target is None else abs(value - target) for split, value in found.items()}
@@ -118,7 +123,12 @@ def best_methods(scores: Mapping[str, Scores], target: float | None = None, leve
 
 
 def plus_minus(mean: Mean, expected: int | None = None, signed: bool = False) -> str:
-    """As text, the error to two digits, or one if the value has four; with how many splits if fewer than ``expected``.
+    """Return a mean as text, its error with two digits, or one where the value has four.
+
+    Args:
+        mean: the mean.
+        expected: how many splits there should be; where there are fewer, their number follows in brackets.
+        signed: whether positive means have a sign.
 
     >>> plus_minus(Mean(2.5371, 0.1123, 20))
     '2.54 ± 0.11'
@@ -139,5 +149,5 @@ def plus_minus(mean: Mean, expected: int | None = None, signed: bool = False) ->
 
 
 def _four_digits(value: float) -> int:
-    """How many decimal places show four digits of a value; of none or nearly none, eight places."""
+    """Return how many decimal places show four digits of a value, at most eight."""
     return 8 if abs(value) < 1e-5 else max(3 - math.floor(math.log10(abs(value))), 0)

@@ -1,25 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as lines of JSON: written whole or not at all, and never computed twice."""
+"""Results as lines of JSON, each with what made it: code, libraries and processor."""
 
 import fcntl
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
 
 VERSIONED = ("fpovi", "jax", "optax", "equinox", "blackjax", "numpy")
+PACKAGE = Path(__file__).parents[2]
+VECTORS = ("avx512f", "avx2", "avx", "sse4_2")  # sets of vector instructions, the widest first
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of an experiment: what to run. Equal cells are the same result.
+    """One cell of an experiment: all that says what to run. Equal cells have the same result.
 
-    ``split`` is the number of a split of the data set, and ``split_kind`` how splits are made:
-    see :data:`fpovi.datasets.splits.SPLIT_KINDS`.
+    Attributes:
+        experiment: the name of the experiment, and of the file with its rows.
+        method: what is run.
+        dataset: on which data, if there is a choice.
+        split: the number of a division of the data into rows for training and rows for tests.
+        seed: seeds the method, and the data where they are made.
+        preset: the name of a set of choices, such as the number of epochs.
+        split_kind: how such divisions are made, for UCI sets a name in :data:`fpovi.datasets.splits.SPLIT_KINDS`.
     """
 
     experiment: str
@@ -33,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A finished cell: its numbers (JSON types), how long it took and with which versions."""
+    """A finished cell: its numbers (JSON types), how long it took, and :func:`versions` of what made it."""
 
     cell: Cell
     metrics: dict[str, Any]
@@ -48,7 +58,7 @@ class Store:
         self.path = path
 
     def rows(self) -> list[Row]:
-        """All finished rows; a line that a kill cut short at the end of the file does not count."""
+        """Return all finished rows; a line that a kill cut short at the end of the file does not count."""
         if not self.path.exists():
             return []
         *whole, _cut_short = self.path.read_bytes().split(b"\n")
@@ -71,7 +81,7 @@ class Store:
         return next((row for row in self.rows() if row.cell == cell), None)
 
     def drop(self, cells: Iterable[Cell]) -> None:
-        """Forget the rows of these cells; the file is replaced as a whole."""
+        """Remove the rows of these cells; the file is replaced as a whole."""
         gone = set(cells)
         kept = [row for row in self.rows() if row.cell not in gone]
         if self.path.exists():
@@ -80,7 +90,7 @@ class Store:
             beside.replace(self.path)
 
     def append(self, row: Row) -> None:
-        """Add a row at once: a single write under a lock, on disk before this returns."""
+        """Add a row by a single write under a lock. It is on disk when this returns."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = _line(row)
         with open(self.path, "ab+") as file:
@@ -92,6 +102,7 @@ class Store:
 
 
 def _line(row: Row) -> bytes:
+    """Return the line of a row, with its end."""
     return json.dumps(asdict(row), allow_nan=True, separators=(",", ":")).encode() + b"\n"
 
 
@@ -105,6 +116,52 @@ def _drop_cut_line(file: BinaryIO) -> None:
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
+@lru_cache
+def _versions() -> dict[str, str]:
+    revision = revision_of(PACKAGE)
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in VERSIONED},
+        **({"revision": revision} if revision else {}),
+        "processor": processor(),
+        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+    }
+
+
 def versions() -> dict[str, str]:
-    """The versions a result depends on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}}
+    """Return what a result depends on besides its cell, as it was when this process first asked.
+
+    These are the versions of Python and libraries; ``revision``, where the package lies in a git repository, as
+    :func:`revision_of` writes it; and ``processor`` and ``cores``, as both have a say in how sums are rounded.
+    """
+    return dict(_versions())
+
+
+def revision_of(package: Path) -> str | None:
+    """Return the git revision of a folder, with ``-dirty`` after it where files in the folder differ from it.
+
+    Other files of the repository, such as rows that a sweep adds, have no say. None where the folder is not under
+    version control (an installed package) or git is missing.
+    """
+    try:
+        _git(package, "ls-files", "--error-unmatch", "__init__.py")
+        head = _git(package, "rev-parse", "--short=12", "HEAD")
+        return f"{head}-dirty" if _git(package, "status", "--porcelain", "--", ".") else head
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
+
+
+def processor() -> str:
+    """Return name, family, model and widest vector instructions of the processor, as far as the system tells."""
+    path = Path("/proc/cpuinfo")
+    first = path.read_text().split("\n\n", maxsplit=1)[0] if path.exists() else ""
+    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    if "model name" not in facts:
+        return platform.processor() or platform.machine()
+    widest = next((name for name in VECTORS if name in facts.get("flags", "").split()), "")
+    return f"{facts['model name']}, family {facts.get('cpu family')}, model {facts.get('model')}, {widest}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many cells, one after another or several at once: each is saved as it finishes, and none is computed twice."""
+"""Run many cells, one after another or several at once, and save each as it finishes."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ Needs = Callable[[Cell], Iterable[Cell]]
 
 
 class CellsFailedError(ArithmeticError):
-    """Some cells came to no result (they diverged, a sampler did not converge); all others did and are saved."""
+    """Raised after a sweep in which cells failed (diverged, did not converge); the rows of all others are saved."""
 
 
 def sweep(
@@ -33,26 +33,27 @@ def sweep(
 ) -> list[Row]:
     """Run the cells that have no row yet; return the rows of all, in the order of ``cells``.
 
-    This process alone writes to ``store``, a row as soon as it has it, so that a ``kill -9`` of it or of a worker loses
-    at most the cells that are running. A cell that ends in an ``ArithmeticError`` does not stop the others.
+    Only this process writes to ``store``, and every row at once, so a ``kill -9`` of it or of a worker loses at most
+    the cells that are running. A cell that ends in an ``ArithmeticError`` does not stop the others.
 
     Args:
         cells: what to run; one that is listed twice is run once.
-        run_cell: the numbers of a cell. With several jobs it is pickled (by cloudpickle, so a closure will do) and
-            called in other processes.
+        run_cell: returns the metrics of a cell. With several jobs it is pickled (by cloudpickle, so a closure will do)
+            and called in other processes.
         store: where rows are kept.
         on_row: called with every row, found or new.
         on_start: called with every cell that begins, in any thread.
         on_failure: called with a cell that ended in an ``ArithmeticError``, and what that said.
         needs: the cells whose rows ``run_cell`` will look for in ``store``; they run before.
-        length: how long a cell takes, in any unit; with several jobs those that take longest begin, so that no process
-            is left with them when the others have nothing to do.
-        jobs: how many processes, each on a core of its own; what one alone can do happens in this one.
+        length: how long a cell takes, in any unit; with several jobs the longest begin, so that no process is left with
+            them at the end.
+        jobs: how many processes; with 1 all cells run in this one.
         backend: where the processes are, a name in :data:`~fpovi.experiments.harness.workers.BACKENDS`.
 
     Raises:
         CellsFailedError: at the end, if cells failed.
         fpovi.experiments.harness.workers.WorkerDiedError: a process was killed or crashed.
+        ValueError: ``jobs`` is below 1, ``backend`` is not known, or cells need each other in a circle.
     """
     if jobs < 1:
         raise ValueError(f"jobs={jobs} must be at least 1")
@@ -84,25 +85,26 @@ def sweep(
 
 
 class _Task:
-    """A cell becomes its row, or the reason why there is none. A class, for it is sent to other processes."""
+    """Turn a cell into its row, or into the reason why there is none; picklable, as it is sent to other processes."""
 
     def __init__(self, run_cell: RunCell):
         self.run_cell = run_cell
 
     def __call__(self, cell: Cell) -> tuple[Cell, Row | str]:
         make_room()
+        made_by = versions()  # before the cell, as files may change while it runs
         started = time.perf_counter()
         try:
             metrics = self.run_cell(cell)
         except ArithmeticError as error:  # as text: what a divergence carries may not survive the way to the parent
             return cell, f"{type(error).__name__}: {error}"
-        return cell, Row(cell, metrics, round(time.perf_counter() - started, 3), versions())
+        return cell, Row(cell, metrics, round(time.perf_counter() - started, 3), made_by)
 
 
 def _waves(
     cells: Sequence[Cell], rows: dict[Cell, Row], failures: dict[Cell, str], needs: Needs
 ) -> Iterator[list[Cell]]:
-    """The cells still to run, in groups: those of one group need nothing but what the groups before it left."""
+    """Yield the cells without a row in groups, each of which needs only rows of the groups before it."""
     wanted = {cell: set(needs(cell)) & set(cells) for cell in dict.fromkeys(cells) if cell not in rows}
     while wanted:
         ready = [cell for cell, needed in wanted.items() if needed <= rows.keys()]
@@ -118,7 +120,7 @@ def _waves(
 
 
 def _started(cells: Iterable[Cell], on_start: Callable[[Cell], None]) -> Iterator[Cell]:
-    """The cells, each announced when it is taken: workers take one when they have finished another."""
+    """Yield the cells and announce each when it is taken: workers take one when they have finished another."""
     for cell in cells:
         on_start(cell)
         yield cell

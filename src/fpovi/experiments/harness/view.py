@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment shows: a titled table that prints, becomes Markdown, or goes out as JSON."""
+"""A titled table that can be printed, written as Markdown, or returned as JSON records."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
 class View(NamedTuple):
-    """Columns of text, the first ``keys`` of which say what a line is about.
+    """A table of text with a title.
 
-    ``bold`` are the numbers of the lines to point at, ``records`` the same for machines.
+    Attributes:
+        title: stands above the table.
+        explanation: lines between title and table.
+        columns: the names of columns.
+        lines: the text of every line, one string per column.
+        bold: the numbers of lines to print in bold.
+        notes: lines below the table.
+        records: the same results for programs, in JSON types.
+        keys: how many columns, from the first, say what a line is about.
     """
 
     title: str
@@ -22,22 +30,26 @@ class View(NamedTuple):
 
 
 def markdown(view: View) -> str:
-    """The table as Markdown, without its title."""
+    """Return the table as Markdown, without its title."""
     head = ["| " + " | ".join(view.columns) + " |", "|---" * len(view.columns) + "|"]
     return "\n".join([*head, *("| " + " | ".join(line) + " |" for line in view.lines)])
 
 
 def short(value: float, digits: int) -> str:
-    """0.057 as .057: a column of them reads faster."""
+    """Return a number with so many decimal places, and without a zero before the point.
+
+    >>> short(-0.057, 2)
+    '-.06'
+    """
     text = f"{value:.{digits}f}"
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
 
-def parts(view: View, width: int, gap: int = 3) -> list[list[int]]:
-    """Which columns to show side by side so that no part is wider than ``width`` characters; keys lead each of them.
+def column_groups(view: View, width: int, gap: int = 3) -> list[list[int]]:
+    """Return groups of column numbers, the keys first in each, so that no group is wider than ``width`` characters.
 
     >>> view = View("", (), ("set", "method", "RMSE", "NLL"), [("boston", "gp", "2.50 ± 0.11", "2.30 ± 0.05")], keys=2)
-    >>> parts(view, 80), parts(view, 40)
+    >>> column_groups(view, 80), column_groups(view, 40)
     ([[0, 1, 2, 3]], [[0, 1, 2], [0, 1, 3]])
     """
     needs = [

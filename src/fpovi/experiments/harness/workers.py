@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that work through a list: one on each core of this machine (loky), or on a cluster (Ray); by joblib."""
+"""Processes that work through a list, by joblib: on this machine (loky) or on a cluster (Ray)."""
 
 import fcntl
 import os
@@ -21,19 +21,24 @@ B = TypeVar("B")
 Stream = Callable[[Callable[[A], B], Iterable[A], int], Iterator[B]]
 
 SECONDS_BETWEEN_LOOKS = 0.5
-# With a core each, more threads would only wait for one another.
+# Each worker has one core, where more threads would only wait for one another.
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
 class WorkerDiedError(OSError):
-    """A worker process was killed, or crashed."""
+    """Raised when a worker process was killed or crashed."""
 
 
 def on_this_machine(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterator[B]:
-    """``function`` of every item, as they finish, by ``jobs`` (2 or more) processes, each pinned to a core.
+    """Yield ``function(item)`` for every item as it finishes, from processes that are each pinned to a core.
 
-    Items are taken one by one as processes become free. Processes end with this iterator and with this process, however
-    that ends.
+    Items are taken one by one as processes become free. The processes end with this iterator, and also when this
+    process is killed.
+
+    Args:
+        function: what to call; pickled by cloudpickle.
+        items: its arguments.
+        jobs: how many processes, 2 or more.
     """
     with tempfile.TemporaryDirectory(prefix="fpovi-workers-") as folder:
         options = {"initializer": become_worker, "initargs": (os.getpid(), folder, _cores())}
@@ -49,7 +54,13 @@ def on_this_machine(function: Callable[[A], B], items: Iterable[A], jobs: int) -
 
 
 def on_ray(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterator[B]:
-    """The same on a Ray cluster: the one RAY_ADDRESS names, else a local one; Ray places the processes."""
+    """Yield the same from a Ray cluster: the one that RAY_ADDRESS names, else a local one. Ray places the processes.
+
+    Args:
+        function: what to call; pickled by cloudpickle.
+        items: its arguments.
+        jobs: how many processes.
+    """
     try:
         import ray
         from ray.util.joblib.ray_backend import RayBackend
@@ -58,7 +69,7 @@ def on_ray(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterato
     from joblib import register_parallel_backend
 
     class Streaming(RayBackend):
-        """Ray's backend calls back with every result, so they can be handed out one by one too."""
+        """Ray's backend, with results one by one: it calls back with each, but does not say so to joblib."""
 
         supports_return_generator = True
 
@@ -85,37 +96,37 @@ def _stream(function: Callable[[A], B], items: Iterable[A], jobs: int) -> Iterat
 
 
 def become_worker(parent: int, folder: str, cores: list[int]) -> None:
-    """Called in a new process, before JAX wakes: one core, one thread, deaf to Ctrl-C, and gone when ``parent`` is."""
+    """Prepare a new process before it imports JAX: one core, one thread, no Ctrl-C, and an end with ``parent``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends us
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD}".strip()
     if cores:
         os.sched_setaffinity(0, {_claim_core(folder, cores)})
     _share_programs(os.path.join(folder, "programs"))
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
 
 
 def _share_programs(folder: str) -> None:
-    """What one worker compiles, the others find: cells of an experiment often differ in nothing but their data."""
+    """Let workers share compiled programs: cells of an experiment often differ only in their data."""
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else they do already
         keep_programs(folder)
 
 
-def _leave_with(parent: int) -> None:
-    """End this process once it is an orphan, in the middle of what it does: nobody is left to take the result."""
+def _exit_with(parent: int) -> None:
+    """End this process, whatever it does, once its parent is gone and nobody is left to take the result."""
     while os.getppid() == parent:
         time.sleep(SECONDS_BETWEEN_LOOKS)
     os._exit(1)
 
 
 def _cores() -> list[int]:
-    """The cores this process may use, where the system lets us choose among them."""
+    """Return the cores this process may use, none where the system does not let us choose among them."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
 
 
 def _claim_core(folder: str, cores: list[int]) -> int:
-    """A core that no other worker of this folder has, if there are enough.
+    """Return a core that no other worker of this folder has, if there are enough.
 
-    A claim is a lock on a file, which the system lifts when its holder dies, so that a successor finds it free.
+    A worker holds a lock on a file for its core. The system lifts it when the worker dies, so its successor gets it.
     """
     number = 0
     while True:
