@@ -109,6 +109,6 @@ def test_dropout_rates_are_checked(key):
 def test_a_weight_without_variance_is_refused():
     from fpovi.networks import fan_in_scales
 
-    scales = fan_in_scales((2, 3, 1))._replace(bias=jnp.asarray([1.0, 0.0]))
+    scales = fan_in_scales((2, 3, 1))._replace(bias_variance=jnp.asarray([1.0, 0.0]))
     with pytest.raises(ValueError, match=r"scales\.bias_variance=.* must be positive"):
         describe_layers(mlp((2, 3, 1), scales=scales))

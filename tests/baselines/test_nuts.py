@@ -32,12 +32,19 @@ def test_a_linear_models_posterior_is_recovered(key):
     assert int(jnp.sum(draws.divergent)) == 0
 
 
-def test_a_learned_noise_scale_has_the_posterior_that_quadrature_gives(key):
-    """f = 0 known: p(σ | y) ∝ N(y; 0, σ²) IG(σ; 1, .1) on a grid of σ, so the change of variables must be right."""
+@pytest.mark.parametrize("floor", [0.0, 1e-3])
+def test_a_learned_noise_scale_has_the_posterior_that_quadrature_gives(floor, key):
+    """f = 0 known: p(σ | y) ∝ N(y; 0, σ²) IG(σ; 1, .1) on a grid of σ, so the change of variables must be right.
+
+    A floor as low as this one changes nothing, and is no coordinate of the sampler.
+    """
+    likelihood = gaussian(floor=floor)
     x, y = np.zeros((5, 1)), np.array([0.5, -0.2, 0.1, -0.4, 0.3])
     silent = linear_network(lambda x: jnp.zeros((x.shape[0], 1)), 1)
-    draws = nuts(key, silent, gaussian(), make_batch(x, y), chains=4, warmup=300, draws=1000)
-    sigma = np.asarray(jax.nn.softplus(draws.params)).ravel()
+    draws = nuts(key, silent, likelihood, make_batch(x, y), chains=4, warmup=300, draws=1000)
+    if floor:
+        assert np.all(np.asarray(draws.params.floor) == np.float32(floor))
+    sigma = np.asarray(jax.vmap(jax.vmap(likelihood.noise))(draws.params)).ravel()
     grid = np.linspace(1e-3, 5, 50_000)
     log_density = -5 * np.log(grid) - np.sum(y**2) / (2 * grid**2) - 2 * np.log(grid) - 0.1 / grid
     density = np.exp(log_density - log_density.max())

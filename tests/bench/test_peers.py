@@ -17,7 +17,7 @@ from fpovi.bench.settings import Setting, make_workload
 from fpovi.bench.timing import UnavailableError
 from fpovi.flows import ensemble, svgd
 from fpovi.inference import weight_space
-from fpovi.inference.step import noise_direction, weighted_log_likelihood
+from fpovi.inference.score import noise_direction, weighted_log_likelihood
 from fpovi.kernels import rbf
 from fpovi.priors import moment_matched
 

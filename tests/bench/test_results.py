@@ -45,15 +45,17 @@ def test_a_prior_added_to_the_table_takes_part(monkeypatch):
     names["function:svgd:mine"].prepare(TINY)
 
 
-def test_a_prior_that_needs_more_than_a_network_is_left_out_and_named():
-    reason = "function:*:gaussian_process is left out: the prior needs covariance, which the bench cannot choose"
+def test_a_prior_that_needs_more_than_the_bench_has_is_left_out_and_named(monkeypatch):
+    monkeypatch.setitem(PRIORS, "mine", lambda network, taste: PRIORS["flat"]())
+    assert not [each.name for each in list_contestants() if each.name.endswith(":mine")]
+    reason = "function:*:mine is left out: the prior needs arguments that the bench cannot choose"
+    monkeypatch.setitem(contestants.LEFT_OUT, "mine", reason)
     assert contestants.left_out(["*"]) == contestants.left_out(["function:svgd:*"]) == [reason]
     assert contestants.left_out(["function:*:nngp", "weight:*"]) == []
-    assert not [name for name in CONTESTANTS if name.endswith(":gaussian_process")]
-    with pytest.raises(ValueError, match=r"contestants='function:svgd:gaussian_process': .* needs covariance"):
-        choose(["function:svgd:gaussian_process"])
-    with pytest.raises(UnavailableError, match="prior gaussian_process needs covariance"):
-        ours.function_step("svgd", "gaussian_process", TINY)
+    with pytest.raises(ValueError, match=r"contestants='function:svgd:mine': .* is left out"):
+        choose(["function:svgd:mine"])
+    with pytest.raises(ValueError, match="taste"):
+        ours.function_step("svgd", "mine", TINY)
 
 
 def test_peers_draw_as_many_prior_networks_as_our_prior():

@@ -30,7 +30,9 @@ def describe_layers(network: Network) -> Layers:
     scales = architecture.scales
     for name, value in (("weight", scales.weight_variance), ("bias", scales.bias_variance)):
         if not np.all(np.asarray(value) > 0):
-            raise ValueError(f"scales.{name}={value} must be positive: a weight without variance has no density")
+            raise ValueError(
+                f"scales.{name}_variance={value} must be positive: a weight without variance has no density"
+            )
     n_in = jnp.asarray(architecture.sizes[:-1], scales.weight_variance.dtype)
 
     @jax.jit

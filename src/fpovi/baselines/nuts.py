@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from fpovi.inference.score import log_density, weighted_log_likelihood
+from fpovi.likelihoods import Floored
 from fpovi.types import Batch, Key, Likelihood, Network, PyTree
 
 
@@ -58,8 +59,13 @@ def nuts(
     if min(chains, warmup, draws) < 1:
         raise ValueError(f"chains={chains}, warmup={warmup} and draws={draws} must all be at least 1")
 
+    begin = likelihood.init()
+    # a floor is a constant of the model: as a coordinate without a gradient it would drift away
+    moving, whole = (begin.rho, begin._replace) if isinstance(begin, Floored) else (begin, None)
+
     def log_posterior(position: tuple[PyTree, PyTree]) -> Array:
         theta, params = position
+        params = whole(rho=params) if whole else params
         outputs, _ = network.apply(theta, network.init(key)[1], data.x, False)
         params_of_one, f_of_one = jax.tree.map(lambda leaf: leaf[None], (params, likelihood.canonical(outputs)))
         log_likelihood, _ = weighted_log_likelihood(likelihood, params_of_one, f_of_one, data)
@@ -67,7 +73,7 @@ def nuts(
 
     def chain(key: Key) -> NutsDraws:
         key_start, key_warmup, key_draws = jax.random.split(key, 3)
-        start = (network.sample_prior(key_start), likelihood.init())
+        start = (network.sample_prior(key_start), moving)
         adapt = blackjax.window_adaptation(blackjax.nuts, log_posterior, target_acceptance_rate=target_acceptance)
         (state, settings), _ = adapt.run(key_warmup, start, num_steps=warmup)
         kernel = blackjax.nuts(log_posterior, **settings)
@@ -84,4 +90,5 @@ def nuts(
     compiled = jax.jit(chain).lower(key).compile()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         finished = list(pool.map(lambda key: jax.block_until_ready(compiled(key)), jax.random.split(key, chains)))
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *finished)
+    found: NutsDraws = jax.tree.map(lambda *leaves: jnp.stack(leaves), *finished)
+    return found._replace(params=Floored(found.params, jnp.full_like(found.params, begin.floor))) if whole else found
