@@ -58,8 +58,13 @@ def gfsf(
 
     .. math:: \phi_i = s_i + \sum_j (K + \lambda I)^{-1}_{ij} \sum_k \nabla_k K_{jk}
 
-    ``ridge`` is λ, 0 in the paper. The linear system is solved in double precision: K tends to the matrix of ones,
-    which has no inverse, as particles come together.
+    The linear system is solved in double precision: K tends to the matrix of ones, which has no inverse, as particles
+    come together.
+
+    Args:
+        f, score: values and score of the particles, ``(n, d)``.
+        kernel: between particles.
+        ridge: λ, 0 in the paper.
 
     Note:
         The paper's table writes the repulsion inside the sum as :math:`\nabla_j K_{ij}`; the method it cites

@@ -79,6 +79,9 @@ class StationaryKernel(KernelModule):
 def rbf(lengthscale: Lengthscale = median_lengthscale) -> StationaryKernel:
     r"""Return the Gaussian kernel :math:`\exp(-\|a-b\|^2 / 2\ell^2)`.
 
+    Args:
+        lengthscale: ℓ, a number, or a function of all particles ``(n, d)``.
+
     >>> import jax.numpy as jnp
     >>> float(rbf(1.0)(jnp.zeros((1, 2)), jnp.ones((1, 2)))[0, 0])  # exp(-1)
     0.3678794...
@@ -87,7 +90,11 @@ def rbf(lengthscale: Lengthscale = median_lengthscale) -> StationaryKernel:
 
 
 def imq(lengthscale: Lengthscale = median_lengthscale) -> StationaryKernel:
-    r"""Return the inverse multiquadric :math:`(1 + \|a-b\|^2 / 2\ell^2)^{-1/2}`, with heavier tails than ``rbf``."""
+    r"""Return the inverse multiquadric :math:`(1 + \|a-b\|^2 / 2\ell^2)^{-1/2}`, with heavier tails than ``rbf``.
+
+    Args:
+        lengthscale: as in :func:`rbf`.
+    """
     return StationaryKernel(_positive(lengthscale), _imq_profile)
 
 
@@ -152,7 +159,11 @@ class BoundKernel(KernelModule):
 
 
 def function_value(base: StationaryKernel | None = None) -> RepresentationKernel:
-    r"""Return the function-value kernel :math:`k_f(\theta,\theta') = k(f(x;\theta), f(x;\theta'))` for weight space."""
+    r"""Return the function-value kernel :math:`k_f(\theta,\theta') = k(f(x;\theta), f(x;\theta'))` for weight space.
+
+    Args:
+        base: the kernel of function values; ``rbf()`` by default.
+    """
 
     def forward(network: Network, canonical: Canonical) -> Callable[..., tuple[Array, PyTree]]:
         def values(*args: Any) -> tuple[Array, PyTree]:
@@ -165,7 +176,11 @@ def function_value(base: StationaryKernel | None = None) -> RepresentationKernel
 
 
 def activation(base: StationaryKernel | None = None) -> RepresentationKernel:
-    r"""Return the activation kernel :math:`k_a(\theta,\theta') = k(h(x;\theta), h(x;\theta'))`, h of all layers."""
+    r"""Return the activation kernel :math:`k_a(\theta,\theta') = k(h(x;\theta), h(x;\theta'))`, h of all layers.
+
+    Args:
+        base: the kernel of activations; ``rbf()`` by default.
+    """
 
     def forward(network: Network, canonical: Canonical) -> Callable[..., tuple[Array, PyTree]]:
         if network.activations is None:

@@ -138,7 +138,11 @@ def forward_over(mesh: Mesh) -> Forward:
 def bytes_received(n: int, points: int, outputs: int, weights: int, particles: int, data: int = 1) -> tuple[int, int]:
     """Return the bytes of f and of gradients that a device receives in a step: the two terms of this module's formula.
 
-    Rows are filled up to a multiple of ``data``. A few scalars come on top, whether all is finite.
+    A few scalars come on top, whether all is finite.
+
+    Args:
+        n, points, outputs, weights: particles, rows of the measurement set, outputs and weights of a network.
+        particles, data: devices along either axis; rows are filled up to a multiple of ``data``.
 
     >>> bytes_received(n=16, points=1024, outputs=10, weights=10**9, particles=16)
     (614400, 0)

@@ -31,7 +31,12 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def fan_in_scales(sizes: Sequence[int], weight_variance: float = 1.0, bias_variance: float = 1.0) -> Scales:
-    """Return scales under which widths do not matter: W ~ N(0, weight_variance/n_in), b ~ N(0, bias_variance)."""
+    """Return scales under which widths do not matter: W ~ N(0, weight_variance/n_in), b ~ N(0, bias_variance).
+
+    Args:
+        sizes: inputs, hidden layers, outputs: ``(13, 50, 1)``.
+        weight_variance, bias_variance: the same in every layer.
+    """
     layers = jnp.ones(len(sizes) - 1)
     return Scales(jnp.ones(sizes[0]), weight_variance * layers, bias_variance * layers, jnp.asarray(0.5))
 
@@ -46,7 +51,11 @@ def num_weights(sizes: tuple[int, ...]) -> int:
 
 
 def fan_out_scales(sizes: Sequence[int]) -> Scales:
-    """Return scales with W and b ~ N(0, 1/n_out) in every layer: the prior of the paper's experiments."""
+    """Return scales with W and b ~ N(0, 1/n_out) in every layer: the prior of the paper's experiments.
+
+    Args:
+        sizes: inputs, hidden layers, outputs: ``(13, 50, 1)``.
+    """
     n_in, n_out = jnp.asarray(sizes[:-1], float), jnp.asarray(sizes[1:], float)
     return Scales(jnp.ones(sizes[0]), n_in / n_out, 1 / n_out, jnp.asarray(0.5))
 

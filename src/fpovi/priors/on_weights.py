@@ -19,6 +19,9 @@ def on_weights(network: Network) -> optax.GradientTransformation:
     the volume that weights have for a function is left out. For networks so narrow that no function prior is close to
     theirs. The flow must give every particle its own score, as ``gfsf`` does, since the prior here is not mixed.
 
+    Args:
+        network: whose prior is added.
+
     >>> from fpovi.networks import mlp
     >>> optimiser = optax.chain(on_weights(mlp((1, 5, 5, 1))), optax.adam(4e-3))
     """

@@ -119,7 +119,12 @@ def log_evidence(
 ) -> Scalar:
     r"""Return :math:`\sum_j \log \mathcal N(y_j; 0, C + \mathrm{diag}(\sigma^2/w_j))`, C of :func:`~fpovi.priors.nngp`.
 
-    Rows of weight 0 do not count. Meant for double precision; it differentiates, repeated rows included.
+    Meant for double precision; it differentiates, repeated rows included.
+
+    Args:
+        architecture: of the network, with its scales and noise.
+        x, y: standardised inputs ``(N, d_x)`` and targets ``(N, m)``.
+        weight: per row, or per row and target; rows of weight 0 do not count.
     """
     weight = jnp.ones((x.shape[0], 1), x.dtype) if weight is None else weight
     covariance = nngp_covariance(architecture)(x, x)
