@@ -38,7 +38,7 @@ FLOORS: list[dict[str, str]] = [
         "priors": "scores of p(f)",
         "likelihoods": "p(y | f)",
     },
-    {"_fast": "CPU tricks", "_float64": "double precision"},
+    {"_fast": "CPU tricks", "_float64": "double precision", "_lookup": "names → parts"},
     {"types": "records, protocols, errors"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

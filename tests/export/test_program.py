@@ -18,10 +18,10 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
 
 from fpovi import BNNClassifier, BNNRegressor, export_inputs
+from fpovi._lookup import MissingExtraError
 from fpovi.export import program
 from fpovi.fitting.training import Progressed, blank_history
 from fpovi.persistence import FileError
-from fpovi.types import MissingExtraError
 
 SMALL = {"prior": "nngp", "max_epochs": 20, "hidden_layer_sizes": (8,), "n_particles": 4, "random_state": 0}
 # Both sides compute in float32 from the same encoded rows, in another order: a few units in the last place (6e-8) of

@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from fpovi._lookup import import_extra
 from fpovi.likelihoods import heteroscedastic
 from fpovi.predictive import Predictive
 from fpovi.tabular import learn_encoder, learn_target
-from fpovi.types import import_extra
 
 MOST_ROWS = 2000  # of a Gaussian process, whose time grows with their cube
 FLOOR = 1e-6

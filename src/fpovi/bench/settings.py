@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fpovi._lookup import lookup
 from fpovi.inference.batches import make_batch
 from fpovi.likelihoods import categorical, gaussian
 from fpovi.networks import mlp, num_weights
-from fpovi.types import Batch, Likelihood, Network, lookup
+from fpovi.types import Batch, Likelihood, Network
 
 
 class Setting(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from fpovi._lookup import lookup
 from fpovi._progress import progress_bar
 from fpovi.bench import exchange
 from fpovi.bench import memory as step_memory
@@ -24,7 +25,6 @@ from fpovi.cli.reproduce import show_view
 from fpovi.experiments.harness.store import Row, Store
 from fpovi.experiments.harness.view import View
 from fpovi.plots import save
-from fpovi.types import lookup
 
 ROUNDS = {"full": 15, "quick": 5}
 Parts = Mapping[str, Callable[[], list[Row]]]

@@ -10,13 +10,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from fpovi._lookup import lookup
 from fpovi._progress import progress_bar
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import AsJson
 from fpovi.datasets.catalogue import DATASETS, DataFile
 from fpovi.datasets.fetching import fetch
 from fpovi.datasets.folder import Condition, condition, data_folder
-from fpovi.types import lookup
 
 Folder = Annotated[
     Path | None,

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import typer
 
-from fpovi.types import MissingExtraError
+from fpovi._lookup import MissingExtraError
 
 BAD_INPUT, INTERRUPTED = 2, 130
 

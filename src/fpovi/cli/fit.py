@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fpovi._lookup import lookup
 from fpovi.cli.failure import about, one_line_errors, say
 from fpovi.cli.options import (
     AsJson,
@@ -27,7 +28,6 @@ from fpovi.fitting.parts import part_names
 from fpovi.persistence import FileError
 from fpovi.tabular.files import read_table
 from fpovi.tabular.roles import TASKS, TableRoles, assign_roles
-from fpovi.types import lookup
 
 ESTIMATORS: dict[str, Any] = {"regression": BNNRegressor, "classification": BNNClassifier}
 DEFAULTS: dict[str, Any] = BNNRegressor().get_params()  # those of the classifier too

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fpovi._lookup import lookup
 from fpovi.cli.failure import about, one_line_errors
 from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, check_free
 from fpovi.cli.progress import RowProgress
@@ -26,7 +27,6 @@ from fpovi.tabular.inputs import first_fault, learned_inputs
 from fpovi.tabular.predictions import prediction_columns
 from fpovi.tabular.streams import CHUNK, TableStream, open_stream
 from fpovi.tabular.writing import with_times_as_text, write_chunks
-from fpovi.types import lookup
 
 FIRST_ROWS = 10
 STDOUT = Path("-")

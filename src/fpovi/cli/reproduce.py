@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fpovi._lookup import lookup
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import one_of
 from fpovi.cli.progress import CellProgress
@@ -26,7 +27,6 @@ from fpovi.experiments.harness.view import View, column_groups
 from fpovi.experiments.harness.workers import BACKENDS
 from fpovi.experiments.registry import EXPERIMENTS, run_cell
 from fpovi.plots import save
-from fpovi.types import lookup
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fpovi._lookup import lookup
 from fpovi.datasets.uci import Regression, Split, in_standard_test, load_uci, standard_split
-from fpovi.types import lookup
 
 FIRST_SEED, FIRST_SEED_OF_PROTEIN = 1334, 1333
 IN_TENTHS = ("boston", "protein", "yacht")  # cut at 80 and 90 %; the others at 72 and 90 %

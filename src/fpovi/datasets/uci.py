@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fpovi._lookup import lookup
 from fpovi.datasets.catalogue import DATASETS
 from fpovi.datasets.folder import data_file
-from fpovi.types import lookup
 
 # name -> file in the data folder
 UCI = {name: known.files[0].path for name, known in DATASETS.items() if known.files[0].path.startswith("uci/")}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from fpovi._lookup import lookup
 from fpovi.baselines import regressors
 from fpovi.calibration import evaluate
 from fpovi.datasets.splits import SPLIT_KINDS, load_split
@@ -20,7 +21,6 @@ from fpovi.experiments.harness.view import View
 from fpovi.experiments.uci.setups import SMALL
 from fpovi.likelihoods import gaussian
 from fpovi.predictive import Predictive
-from fpovi.types import lookup
 
 Method = Callable[[int, Split], Predictive]
 SHOWN = {name: SCORES[name] for name in ("nll", "crps", "coverage_95", "rmse")}

@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
+from fpovi._lookup import import_extra, lookup
 from fpovi.export.onnx_graphs import check_graph, join_graphs, to_graph
 from fpovi.fitting.phases import outputs_of
 from fpovi.fitting.record import Fitted
@@ -36,7 +37,7 @@ from fpovi.tabular import Encoder
 from fpovi.tabular.category import Category
 from fpovi.tabular.encoder import FARTHEST, Empty
 from fpovi.tabular.measured import Measured, Squash
-from fpovi.types import Support, import_extra, lookup
+from fpovi.types import Support
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 UNITS = {"time": "seconds since 1970-01-01 UTC", "duration": "seconds"}

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fpovi._lookup import lookup
 from fpovi.diagnostics import Diagnostics
 from fpovi.fitting.fit import phase_settings
 from fpovi.fitting.parts import make_spec
@@ -20,7 +21,7 @@ from fpovi.networks import fan_in_scales
 from fpovi.persistence import FileError, flatten_tree, plain, read_file, read_versions, restore_tree, write_file
 from fpovi.tabular import Encoder
 from fpovi.tabular.target import ClassTarget, RealTarget, Target
-from fpovi.types import State, Support, lookup
+from fpovi.types import State, Support
 
 PARTS = ("activation", "network", "space", "flow", "kernel", "prior", "measurement", "likelihood")
 TARGETS: dict[str, type[RealTarget] | type[ClassTarget]] = {kind.estimator: kind for kind in (RealTarget, ClassTarget)}

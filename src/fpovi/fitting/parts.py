@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from fpovi._lookup import is_made_of, lookup, make_part, maker
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
 from fpovi.kernels import KERNELS, RepresentationKernel, median_lengthscale, rbf
@@ -23,19 +24,7 @@ from fpovi.likelihoods import LIKELIHOODS
 from fpovi.measurement import MEASUREMENTS
 from fpovi.networks import ACTIVATIONS, from_equinox, from_flax, mlp
 from fpovi.priors import PRIORS
-from fpovi.types import (
-    Flow,
-    FunctionPrior,
-    Kernel,
-    Likelihood,
-    Measurement,
-    Network,
-    Scales,
-    is_made_of,
-    lookup,
-    make_part,
-    maker,
-)
+from fpovi.types import Flow, FunctionPrior, Kernel, Likelihood, Measurement, Network, Scales
 
 SPACES = {"function": function_space, "weight": weight_space}
 AUTO = "auto"

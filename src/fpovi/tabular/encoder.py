@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from fpovi._lookup import lookup
 from fpovi.persistence import plain
 from fpovi.tabular.category import Category
 from fpovi.tabular.frame import Columns, align, as_frame, names_of
 from fpovi.tabular.measured import Measured
 from fpovi.tabular.values import MEASURED, kind_of
 from fpovi.tabular.weights import check_weight
-from fpovi.types import Numbers, lookup
+from fpovi.types import Numbers
 
 UNKNOWN = {"error": "error", "missing": "missing"}  # what to do with a category that was not seen in training
 FARTHEST = 1e6  # values beyond as many standard deviations are taken to be there, so that float32 holds their powers

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fpovi._lookup import lookup
 from fpovi.tabular.files import TableError
 from fpovi.tabular.inputs import first_word
 from fpovi.tabular.target_columns import check_column, finite_numbers, infer_task, row_weights, split_target
-from fpovi.types import lookup
 
 TASKS = {"auto": "auto", "regression": "regression", "classification": "classification"}
 MOSTLY = 0.5  # a column of text with a larger share of numbers than this was meant to hold numbers

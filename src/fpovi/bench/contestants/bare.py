@@ -13,9 +13,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fpovi._fast.affine import affine
+from fpovi._lookup import lookup
 from fpovi.bench.settings import Setting
 from fpovi.bench.timing import Run, UnavailableError, compile_run
-from fpovi.types import PyTree, lookup
+from fpovi.types import PyTree
 
 MOST_UNROLLED = 50  # networks written out one by one: more would take minutes to compile
 Layers = list[tuple[Array, Array]]

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
+from fpovi._lookup import is_made_of, lookup, make_part
 from fpovi.bench.settings import Setting, make_workload
 from fpovi.bench.timing import Run, compile_run
 from fpovi.flows import FLOWS
@@ -18,7 +19,7 @@ from fpovi.inference.particles import forward, init_particles, over_particles
 from fpovi.inference.score import weighted_log_likelihood
 from fpovi.measurement import halo, train_only
 from fpovi.priors import PRIORS
-from fpovi.types import Algorithm, Batch, FunctionPrior, Likelihood, Network, PyTree, is_made_of, lookup, make_part
+from fpovi.types import Algorithm, Batch, FunctionPrior, Likelihood, Network, PyTree
 
 LEARNING_RATE = 1e-3
 PRIOR_DRAWS = 40  # fresh networks a step, the default of moment_matched, for peers that do the same

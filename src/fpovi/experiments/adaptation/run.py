@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
+from fpovi._lookup import lookup
 from fpovi.calibration import evaluate
 from fpovi.datasets.uci import UCI, Regression, Split, load_uci
 from fpovi.estimators import BNNRegressor
@@ -30,7 +31,7 @@ from fpovi.experiments.uci.setups import SETUPS, SMALL
 from fpovi.measurement import halo, points
 from fpovi.predictive import Predictive
 from fpovi.tabular import learn_encoder, standardiser
-from fpovi.types import Key, lookup
+from fpovi.types import Key
 
 SOURCE_SHARE = 0.7  # of all rows
 TRAIN_SHARE = 0.9  # of the source's rows; the others test that nothing is lost there

@@ -32,6 +32,7 @@ import optax
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
+from fpovi._lookup import lookup
 from fpovi.experiments.approximation.fourier import fourier_network
 from fpovi.experiments.approximation.moment_kernel import MomentKernel
 from fpovi.experiments.harness.experiment import Options, Watch, silent
@@ -46,7 +47,7 @@ from fpovi.kernels import StationaryKernel, median_lengthscale, rbf
 from fpovi.likelihoods import gaussian
 from fpovi.measurement import points
 from fpovi.priors import gaussian_process
-from fpovi.types import Algorithm, Batch, Info, Kernel, Key, State, lookup
+from fpovi.types import Algorithm, Batch, Info, Kernel, Key, State
 
 NOISE, JITTER, BANDWIDTH = 0.1, 1e-5, 0.5
 X = np.linspace(-2, 2, 21)[:, None]

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
+from fpovi._lookup import lookup
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.verify import Tolerance
 from fpovi.experiments.harness.view import View
-from fpovi.types import lookup
 
 Watch = Callable[[int, int, float], None]  # watch(done, total, score), called now and then while a cell runs
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fpovi._fast.compile_cache import make_room
+from fpovi._lookup import lookup
 from fpovi.experiments.harness.store import Cell, Row, Store, versions
 from fpovi.experiments.harness.workers import BACKENDS
-from fpovi.types import lookup
 
 RunCell = Callable[[Cell], dict[str, Any]]
 Needs = Callable[[Cell], Iterable[Cell]]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from fpovi._lookup import lookup
 from fpovi.experiments.harness.experiment import Options, Watch, silent
 from fpovi.experiments.harness.store import Cell, Store
 from fpovi.experiments.sine.posteriors import (
@@ -26,7 +27,7 @@ from fpovi.experiments.sine.posteriors import (
 )
 from fpovi.experiments.sine.scores import evaluate_posterior
 from fpovi.priors import width_aware
-from fpovi.types import FunctionPrior, Network, lookup
+from fpovi.types import FunctionPrior, Network
 
 COARSE_GRID = GRID[::4]  # rows stay short, and means over regions are the same to two digits
 STEPS, RATE = 4000, 1e-2

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from fpovi._lookup import lookup
 from fpovi.experiments.harness.experiment import Options, Watch, silent
 from fpovi.experiments.harness.store import Cell, Store
 from fpovi.experiments.sine.posteriors import (
@@ -29,7 +30,6 @@ from fpovi.experiments.sine.posteriors import (
 )
 from fpovi.experiments.sine.scores import evaluate_posterior
 from fpovi.priors import nngp, width_aware
-from fpovi.types import lookup
 
 SEED = 3
 STEPS, STEPS_AS_RELEASED = 2000, 5000

@@ -14,6 +14,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from fpovi._lookup import lookup
 from fpovi.calibration import nll
 from fpovi.datasets.splits import SPLIT_KINDS
 from fpovi.datasets.uci import UCI
@@ -26,7 +27,7 @@ from fpovi.experiments.uci.paper_learners import LEARNERS
 from fpovi.experiments.uci.run import load_task
 from fpovi.experiments.uci.setups import LABELS
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, WEIGHT_SPACE
-from fpovi.types import Info, State, lookup
+from fpovi.types import Info, State
 
 SETUP = "uci-deep"
 METHODS = ("f-svgd", "f-w-sgld-b", "f-gfsf", "w-svgd", "ensemble")

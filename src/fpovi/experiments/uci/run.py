@@ -10,6 +10,7 @@ one table from another is in :mod:`fpovi.experiments.uci.setups`, how each metho
 from dataclasses import replace
 from typing import Any
 
+from fpovi._lookup import lookup
 from fpovi.calibration import evaluate
 from fpovi.datasets.splits import SPLIT_KINDS, load_held_out, load_split
 from fpovi.datasets.uci import UCI, Split
@@ -18,7 +19,6 @@ from fpovi.experiments.harness.experiment import Options, Watch, grid, silent
 from fpovi.experiments.harness.store import Cell, Store
 from fpovi.experiments.uci.methods import METHODS, Rows, TrainingTask
 from fpovi.experiments.uci.setups import SETUPS, SMALL_SETS_ONLY, Setup
-from fpovi.types import lookup
 
 FEW_ROWS = 1000
 LONG_SETS = ("kin8nm", "power", "naval", "protein")  # those whose cells take longest, most of all the last

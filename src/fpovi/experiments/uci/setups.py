@@ -3,10 +3,10 @@
 
 from typing import NamedTuple
 
+from fpovi._lookup import lookup
 from fpovi.datasets.uci import UCI
 from fpovi.experiments.uci import published
 from fpovi.experiments.uci.published import Table
-from fpovi.types import lookup
 
 LABELS = {
     "fpovi": "fpovi",

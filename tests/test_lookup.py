@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
+from fpovi._lookup import lookup
 from fpovi.flows import FLOWS
-from fpovi.types import DivergedError, lookup
+from fpovi.types import DivergedError
 
 
 def test_lookup_lists_what_is_known():
