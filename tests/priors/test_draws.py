@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
+from fpovi.likelihoods import categorical
 from fpovi.networks import fan_out_scales, mlp
 from fpovi.priors.draws import prior_draws, values_are_fewer
 
@@ -55,7 +56,7 @@ def test_draws_are_those_of_whole_networks(network, key):
 
 def test_draws_of_classes_are_canonical(key):
     x, network = jax.random.normal(key, (4, 6)), NETWORKS["values all the way"]
-    draws = jax.jit(lambda key: prior_draws(key, network, x, 7, jax.nn.log_softmax))(key)
+    draws = jax.jit(lambda key: prior_draws(key, network, x, 7, categorical()))(key)
     np.testing.assert_allclose(jnp.exp(draws).sum(axis=-1), 1, rtol=1e-5)
 
 

@@ -33,7 +33,7 @@ def test_moment_matched_tends_to_nngp_as_draws_and_width_grow(key):
     for width, draws in ((5, 50), (50, 1000), (200, 10_000)):
         network = mlp((2, width, 1))
         exact = jax.jit(nngp(network, jitter=1e-6).score)(key, f, x)
-        errors.append(relative_error(jax.jit(moment_matched(network, draws, floor=1e-6).score)(key, f, x), exact))
+        errors.append(relative_error(jax.jit(moment_matched(network, draws=draws, floor=1e-6).score)(key, f, x), exact))
     assert errors[0] > errors[2]
     assert errors[1] > errors[2]
     assert errors[2] < 0.07  # √(3/10,000) is 1.7 %; 4 standard errors
@@ -43,7 +43,7 @@ def test_moment_matched_raises_eigenvalues_to_the_floor(key):
     """Two draws have a covariance of rank one: in all other directions the floor is the variance."""
     network = linear_network(polynomial, 3)
     x, f = jnp.asarray([[-1.0], [0.2], [1.5]]), jax.random.normal(key, (1, 3, 1))
-    scores = [jax.jit(moment_matched(network, 2, floor=floor).score)(key, f, x) for floor in (1e-2, 1e-3)]
+    scores = [jax.jit(moment_matched(network, draws=2, floor=floor).score)(key, f, x) for floor in (1e-2, 1e-3)]
     norms = [float(jnp.linalg.norm(score)) for score in scores]
     assert norms[1] == pytest.approx(10 * norms[0], rel=0.01)
 

@@ -110,7 +110,7 @@ def test_finds_the_scales_behind_the_data(key):
     found = evidence(key, x, y, SIZES)
     np.testing.assert_allclose(found.noise, TRUE.noise, rtol=0.1)  # 960 residuals, about half explained: 3 %
     # under ReLU only input² · weight[1] is identified; the last feature hardly matters, so it is only known to be small
-    amplitude = np.asarray(found.input) * np.sqrt(float(found.weight[1]))
+    amplitude = np.asarray(found.input) * np.sqrt(float(found.weight_variance[1]))
     np.testing.assert_allclose(amplitude[:2], [6.0, 2.0], rtol=0.35)
     assert amplitude[2] < 0.5
     with jax.enable_x64(True):
@@ -155,7 +155,7 @@ def test_units_of_the_data_do_not_matter(key):
     there = evidence(key, x * np.asarray([1e4, 1e-3, 1.0]), 100 * y, SIZES)
     np.testing.assert_allclose(there.input * jnp.asarray([1e4, 1e-3, 1.0]), here.input, rtol=1e-3)
     np.testing.assert_allclose(there.noise, 100 * here.noise, rtol=1e-3)
-    np.testing.assert_allclose(there.weight, here.weight * jnp.asarray([1.0, 1e4]), rtol=1e-3)
+    np.testing.assert_allclose(there.weight_variance, here.weight_variance * jnp.asarray([1.0, 1e4]), rtol=1e-3)
 
 
 def test_rows_of_weight_zero_are_left_out(key):

@@ -12,6 +12,7 @@ from fpovi.estimators.base import BaseBNN
 from fpovi.estimators.classifier import BNNClassifier
 from fpovi.estimators.regressor import BNNRegressor
 from fpovi.fitting.model_file import read_model
+from fpovi.persistence import FileError
 
 ESTIMATORS: dict[str, type[BaseBNN]] = {"BNNRegressor": BNNRegressor, "BNNClassifier": BNNClassifier}
 
@@ -27,7 +28,12 @@ def load(path: str | os.PathLike[str], **objects: Any) -> Any:
         ValueError: of one line, for a file that is damaged, altered or of a newer fpovi.
     """
     found = read_model(path, objects)
-    model = ESTIMATORS[found.estimator](**found.settings)
+    try:
+        model = ESTIMATORS[found.estimator](**found.settings)
+    except Exception as error:  # settings that no estimator has, or of other types
+        raise FileError(
+            f"{os.fspath(path)} is a model file, but not a sound one: {str(error).splitlines()[0]}"
+        ) from error
     model.fitted_, model.n_features_in_ = found.fitted, found.n_features
     if found.columns is not None:
         model.feature_names_in_ = np.asarray(found.columns, object)

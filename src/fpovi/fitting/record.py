@@ -2,7 +2,7 @@
 """A fitted model as one frozen record, and what it says of new rows."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from fpovi.diagnostics import Diagnostics, diagnose
 from fpovi.fitting.fit import generator
-from fpovi.fitting.parts import Spec
+from fpovi.fitting.parts import Spec, make_spec
 from fpovi.fitting.phases import outputs_of
 from fpovi.predictive import Predictive
 from fpovi.tabular import Encoder
@@ -40,6 +40,11 @@ class Fitted:
     target: Target
     history: Info
     diagnostics: Diagnostics = field(default_factory=lambda: Diagnostics(()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy all but the spec, whose functions are made anew from the names of the parts."""
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "spec"}
+        return _restored, (self.spec.sizes, kept)
 
     @property
     def n_particles(self) -> int:
@@ -88,3 +93,7 @@ class Fitted:
 
     def _outputs(self, block: Float[np.ndarray, "B d"]) -> Float[Array, "n B k"]:
         return outputs_of(self.spec, self.scales, self.state.particles, self.state.network_state, block)
+
+
+def _restored(sizes: tuple[int, ...], kept: dict[str, Any]) -> Fitted:
+    return Fitted(spec=make_spec(sizes, kept["parts"]), **kept)

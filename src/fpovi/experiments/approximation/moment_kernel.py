@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A linear kernel between particles, in coordinates in which their own covariance is the identity."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fpovi.types import KernelModule
 
-class LinearKernel(eqx.Module):
+
+class LinearKernel(KernelModule):
     r""":math:`k(a, b) = 1 + (a - m)^\top A (b - m)`."""
 
     mean: Float[Array, " d"]
@@ -21,7 +22,7 @@ class LinearKernel(eqx.Module):
         return jnp.sum(weight) * (a - self.mean) @ self.precision
 
 
-class MomentKernel(eqx.Module):
+class MomentKernel(KernelModule):
     r"""The linear kernel with m the mean of all particles and A the inverse of their covariance C.
 
     SVGD with a linear kernel matches mean and covariance of a normal target exactly, with any number of particles above
