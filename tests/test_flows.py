@@ -95,6 +95,16 @@ def test_one_particle_moves_by_its_score(name, key):
 
 
 @pytest.mark.parametrize("name", FLOWS)
+def test_a_flow_is_affine_in_the_score(name, key):
+    """The engine scales the repulsion by what is left without a score."""
+    f, first, second = jax.random.normal(key, (3, 5, 3))
+    middle = velocity(name, f, (first + second) / 2, rbf())
+    halves = (velocity(name, f, first, rbf()) + velocity(name, f, second, rbf())) / 2
+    # sums in another order: a few units in the last place of float32
+    np.testing.assert_allclose(middle, halves, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FLOWS)
 def test_translation_changes_nothing(name, key):
     f, score = jax.random.normal(key, (2, 5, 3))
     moved = velocity(name, f + 10.0, score, rbf())

@@ -24,7 +24,7 @@ FLOORS: list[dict[str, str]] = [
     {
         "tabular": "tables ↔ numbers",
         "persistence": "files",
-        "calibration": "scores, conformal",
+        "calibration": "metrics, conformal",
         "plots": "figures",
         "diagnostics": "verdicts",
         "_progress": "bars",
@@ -210,9 +210,8 @@ def draw(path: Path) -> None:
                 edgecolor="#33475b",
             )
             axes.add_patch(box)
-            axes.text(x, y + 0.11, f"{name}", ha="center", va="center", fontsize=10, weight="bold", color="#1c2733")
-            axes.text(x, y - 0.07, purpose, ha="center", va="center", fontsize=7.5, color="#33475b")
-            axes.text(x, y - 0.19, f"{lines_of(name):,} lines", ha="center", va="center", fontsize=6.5, color="#8fa3b5")
+            axes.text(x, y + 0.09, name, ha="center", va="center", fontsize=10, weight="bold", color="#1c2733")
+            axes.text(x, y - 0.1, purpose, ha="center", va="center", fontsize=7.5, color="#33475b")
     axes.set(xlim=(-0.1, 11.1), ylim=(-len(FLOORS) + 0.55, 0.45))
     axes.axis("off")
     figure.savefig(path, dpi=110, bbox_inches="tight", metadata={"Software": None})

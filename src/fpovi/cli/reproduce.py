@@ -30,9 +30,7 @@ from fpovi.plots import save
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
-Seed = Annotated[
-    int | None, typer.Option("--seed", help="Draws the data, and everything random after it; with --verify: the cells.")
-]
+Seed = Annotated[int | None, typer.Option("--seed", help="Of the data and all that follows; or of --verify's choice.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what is there already.")]
 VERIFY = "Run so many finished cells again and compare; 1 is returned if one differs."
 MISMATCH = 1  # what the process returns
@@ -49,7 +47,9 @@ def demo(out: Out = Path("fpovi-demo"), seed: Seed = None, as_json: AsJson = Fal
 
 def reproduce(
     experiment: Annotated[str, typer.Argument(help=f"Which experiment: {', '.join(EXPERIMENTS)}.")],
-    preset: Annotated[str, typer.Option("--preset", help="Quick, paper, full or best, as there are.")] = "quick",
+    preset: Annotated[
+        str, typer.Option("--preset", help="Quick, paper, full or best; not every experiment has all.")
+    ] = "quick",
     out: Out = Path("results"),
     seed: Seed = None,
     datasets: Names = None,
