@@ -75,7 +75,7 @@ def exact_values(problem, n, steps, factor):
     algorithm = exact(
         x,
         gaussian(problem.noise),
-        gaussian_process(problem.covariance, problem.jitter),
+        gaussian_process(problem.covariance, jitter=problem.jitter),
         start=lambda key: root @ jax.random.normal(key, (len(x), 1)),
         kernel=wide_rbf(factor),
         optimiser=decaying_adam(3e-2, steps),
@@ -92,7 +92,7 @@ def network_values(problem, n, steps, factor, rate, batch_size=None):
     algorithm = function_space(
         network,
         gaussian(problem.noise),
-        gaussian_process(problem.covariance, problem.jitter),
+        gaussian_process(problem.covariance, jitter=problem.jitter),
         measurement=points(problem.x_test),
         prior_size=None,
         kernel=wide_rbf(factor),
