@@ -82,7 +82,7 @@ def test_function_value_kernel_is_the_base_kernel_on_outputs(key):
     bound = function_value().on(jax.vmap(lambda row: network.apply(unravel(row), (), x, True)[0].ravel()))
     f = jax.vmap(lambda theta: network.apply(theta, (), x, True)[0].ravel())(particles)
     np.testing.assert_allclose(bound(rows, rows), rbf()(f, f), rtol=1e-5)
-    np.testing.assert_allclose(bound.at(rows).lengthscale, median_lengthscale(f), rtol=1e-5)
+    np.testing.assert_allclose(bound.at(rows).settled_lengthscale(), median_lengthscale(f), rtol=1e-5)
 
 
 def test_activation_kernel_needs_activations():

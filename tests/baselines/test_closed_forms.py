@@ -166,8 +166,8 @@ def test_sghmc_samples_a_noise_scale(key):
     y = np.array([0.5, -0.2, 0.1, -0.4, 0.3], np.float32)
     silent = linear_network(lambda x: jnp.zeros((x.shape[0], 1)), 1)
     data = make_batch(np.zeros((5, 1), np.float32), y)
-    state = sghmc(key, silent, gaussian(), data, num_steps=8000, n=2000, chains=20)
-    sigma = np.asarray(jax.vmap(gaussian().noise)(state.params))
+    state = sghmc(key, silent, gaussian(floor=0.0), data, num_steps=8000, n=2000, chains=20)
+    sigma = np.asarray(jax.vmap(gaussian(floor=0.0).noise)(state.params))
     grid = np.linspace(1e-3, 5, 50_000)
     log_density = -5 * np.log(grid) - np.sum(y**2) / (2 * grid**2) - 2 * np.log(grid) - 0.1 / grid
     density = np.exp(log_density - log_density.max())

@@ -30,10 +30,10 @@ def test_every_baseline_learns_a_plane(name, key):
     x, y = a_plane()
     looks = []
     state = BASELINES[name](
-        key, NETWORK, gaussian(), make_batch(x, y), num_steps=STEPS, n=N, batch_size=25,
+        key, NETWORK, gaussian(floor=0.0), make_batch(x, y), num_steps=STEPS, n=N, batch_size=25,
         watch=lambda state, history: looks.append(int(state.step)),
     )  # fmt: skip
-    predictive = predict(NETWORK, gaussian(), state, x, shift=0.0, scale=2.0)
+    predictive = predict(NETWORK, gaussian(floor=0.0), state, x, shift=0.0, scale=2.0)
     assert predictive.f.shape == (N, 60, 1)
     assert float(jnp.std(predictive.mean[:, 0] / 2 - y)) < 0.5 * y.std()
     assert np.ptp(np.asarray(predictive.f), axis=0).max() > 0

@@ -123,7 +123,7 @@ def test_torch_moves_functions_and_noises_as_we_do():
         by = jax.grad(weighted_log_likelihood, argnums=(1, 2), has_aux=True)
         (noise_score, score), _ = by(likelihood, params, f, rows)
         whole = parts.network._replace(architecture=None)  # whose draws are whole networks, as those of PyTorch
-        felt = moment_matched(whole, PRIOR_DRAWS).score(key, f[:, chosen], x[chosen])
+        felt = moment_matched(whole, draws=PRIOR_DRAWS).score(key, f[:, chosen], x[chosen])
         velocity = svgd(f[..., 0], score.at[:, chosen].add(felt)[..., 0], rbf())
         return velocity, noise_direction(likelihood, noise_score, params)
 

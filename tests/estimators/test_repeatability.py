@@ -97,7 +97,7 @@ def test_copies(copy, regressor, classifier):
         other = copy(model)
         assert other.get_params() == model.get_params()
         if copy is clone:
-            assert not hasattr(other, "state_")
+            assert not hasattr(other, "fitted_")
             other.fit(*table())
         assert same_fit(other, model)
         np.testing.assert_array_equal(other.predict(table()[0]), model.predict(table()[0]))

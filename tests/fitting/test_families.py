@@ -24,7 +24,7 @@ MEMBERS = {
     "activation": (ACTIVATIONS, lambda h: h * (h > 0)),
     "flow": (FLOWS, lambda f, score, kernel: svgd(f, score, kernel)),
     "kernel": (KERNELS, lambda: rbf(2.0)),
-    "likelihood": (LIKELIHOODS, lambda: gaussian(start=0.3)),
+    "likelihood": (LIKELIHOODS, lambda: gaussian(start=0.3, floor=0.0)),
     "measurement": (MEASUREMENTS, lambda: mixup(5)),
     "prior": (PRIORS, lambda network: nngp(network, jitter=1e-2)),
 }

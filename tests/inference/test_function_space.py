@@ -237,7 +237,7 @@ def test_weights_equal_repetition(key):
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("space", ["function", "weight"])
 def test_noise_moves_by_map_and_is_shared_only_on_request(space, shared, key):
-    likelihood = gaussian(shared=shared)
+    likelihood = gaussian(shared=shared, floor=0.0)
     algorithm = (
         function_space(NETWORK, likelihood, flat(), optimiser=optax.sgd(RATE), noise_optimiser=optax.sgd(RATE))
         if space == "function"
@@ -253,7 +253,9 @@ def test_noise_moves_by_map_and_is_shared_only_on_request(space, shared, key):
 def test_noise_ascent_is_the_gradient_of_the_map_objective(key, x64):
     """N/B Σ log N(y; f, σ²) + log inverse-gamma(σ; 1, .1), σ = softplus(ρ), no Jacobian term."""
     batch = a_batch()
-    algorithm = function_space(NETWORK, gaussian(), flat(), optimiser=optax.sgd(RATE), noise_optimiser=optax.sgd(RATE))
+    algorithm = function_space(
+        NETWORK, gaussian(floor=0.0), flat(), optimiser=optax.sgd(RATE), noise_optimiser=optax.sgd(RATE)
+    )
     state, after, _ = one_step(algorithm, batch, key)
     rows, unravel = ravel(state.particles)
     f, _ = jacobians(rows, unravel, batch.x)
@@ -307,9 +309,9 @@ def test_exact_moves_values_by_the_flow(key, x64):
 
 
 ENGINES = {
-    "function_space": lambda flow: function_space(NETWORK, gaussian(), PRIOR, flow=flow),
-    "weight_space": lambda flow: weight_space(NETWORK, gaussian(), flow=flow),
-    "activation_kernel": lambda flow: weight_space(NETWORK, gaussian(), flow=flow, kernel=activation()),
+    "function_space": lambda flow: function_space(NETWORK, gaussian(floor=0.0), PRIOR, flow=flow),
+    "weight_space": lambda flow: weight_space(NETWORK, gaussian(floor=0.0), flow=flow),
+    "activation_kernel": lambda flow: weight_space(NETWORK, gaussian(floor=0.0), flow=flow, kernel=activation()),
 }
 
 
@@ -325,7 +327,7 @@ def test_every_flow_takes_a_step_in_both_spaces(name, engine, key, loose_dtypes)
 
 
 def test_particles_may_be_given(key):
-    algorithm = function_space(NETWORK, gaussian(), PRIOR)
+    algorithm = function_space(NETWORK, gaussian(floor=0.0), PRIOR)
     state = start(algorithm, key)
     again = jax.jit(algorithm.init, static_argnums=1)(jax.random.key(9), N, particles=state.particles)
     np.testing.assert_array_equal(ravel(again.particles)[0], ravel(state.particles)[0])
@@ -335,7 +337,7 @@ def test_particles_may_be_given(key):
 
 def test_prior_size_must_be_positive():
     with pytest.raises(ValueError, match="prior_size=0"):
-        function_space(NETWORK, gaussian(), PRIOR, prior_size=0)
+        function_space(NETWORK, gaussian(floor=0.0), PRIOR, prior_size=0)
 
 
 TARGETS = {
@@ -373,7 +375,7 @@ def test_a_prior_over_raw_outputs_is_refused_for_classes(make):
 @pytest.mark.parametrize(
     ("likelihood", "y", "said"),
     [
-        (gaussian(), np.zeros((B, 2)), "y has 2 targets per row, but the network's 3 outputs predict 3"),
+        (gaussian(floor=0.0), np.zeros((B, 2)), "y has 2 targets per row, but the network's 3 outputs predict 3"),
         (categorical(), np.arange(1, B + 1), "values 1…3, but 3 classes are integers 0…2"),
         (categorical(), np.array([0, 1, -1]), "values -1…1"),
         (categorical(), np.zeros(B), "dtype float32"),

@@ -113,7 +113,7 @@ def test_the_curvature_is_the_formula(x64):
     """By loops: rows with weights, fewer than the data they stand for, and particles with noises of their own."""
     rng = np.random.default_rng(4)
     x, weight, num_data = rng.normal(size=(5, 2)), rng.uniform(0.5, 2, size=(5, 1)), 40.0
-    likelihood, network = gaussian(start=0.5), linear(2)
+    likelihood, network = gaussian(start=0.5, floor=0.0), linear(2)
     params = jnp.asarray([-1.0, 0.5])
     given = seen(likelihood, x, np.zeros(5), 2, weight)
     given = given._replace(params=params, batch=given.batch._replace(num_data=jnp.asarray(num_data)))
@@ -216,7 +216,7 @@ def test_networks_learn_in_a_tenth_of_the_steps():
     """Tanh networks under GFSF, on a smooth function of inputs that are nearly copies."""
     x, _ = copies(rows=300, features=3)
     y = np.sin(x[:, 0]) + 10 * (x[:, 1] - x[:, 0])
-    network, likelihood = mlp((3, 10, 1), jnp.tanh), gaussian()
+    network, likelihood = mlp((3, 10, 1), jnp.tanh), gaussian(floor=0.0)
     newton = gauss_newton(network, likelihood)
 
     def error(optimiser, steps):

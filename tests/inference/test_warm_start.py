@@ -85,7 +85,7 @@ def test_refits_raise_the_noise_to_what_is_left(key):
 def test_algorithms_begin_there(key):
     network = mlp((2, 20, 20, 1))
     particles = posterior_last_layer(key, network, *table(), noise=0.1, n=4)
-    state = function_space(network, gaussian(), nngp(network)).init(key, 4, particles=particles)
+    state = function_space(network, gaussian(floor=0.0), nngp(network)).init(key, 4, particles=particles)
     jax.tree.map(np.testing.assert_array_equal, state.particles, particles)
 
 

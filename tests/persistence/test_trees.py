@@ -93,7 +93,7 @@ def test_names_are_paths(key):
 @pytest.mark.usefixtures("loose_dtypes")
 def test_a_run_goes_on_from_a_file_as_if_nothing_had_happened(key, tmp_path):
     algorithm = function_space(
-        networks.mlp((1, 4, 1)), likelihoods.gaussian(), priors.flat(), optimiser=optax.adam(0.1)
+        networks.mlp((1, 4, 1)), likelihoods.gaussian(floor=0.0), priors.flat(), optimiser=optax.adam(0.1)
     )
     x = np.linspace(-1, 1, 10, dtype="f")[:, None]
     data = make_batch(x, np.sin(3 * x))

@@ -144,9 +144,9 @@ def test_dtype_follows_the_particles(key, x64):
 
 
 def test_predict_runs_the_networks_and_undoes_the_scaling(key):
-    network, state = fitted(key, gaussian())
+    network, state = fitted(key, gaussian(floor=0.0))
     x = np.random.default_rng(0).normal(size=(ROWS, 2)).astype(np.float32)
-    ours = predict(network, gaussian(), state, x, shift=np.array([-7.0]), scale=3.0)
+    ours = predict(network, gaussian(floor=0.0), state, x, shift=np.array([-7.0]), scale=3.0)
     each = [
         network.apply(jax.tree.map(lambda leaf, i=i: leaf[i], state.particles), (), jnp.asarray(x), False)[0]
         for i in range(PARTICLES)
@@ -166,9 +166,9 @@ def test_predict_runs_the_networks_and_undoes_the_scaling(key):
     ],
 )
 def test_units_must_make_sense(units, said, key):
-    network, state = fitted(key, gaussian())
+    network, state = fitted(key, gaussian(floor=0.0))
     with pytest.raises(ValueError, match=said):
-        predict(network, gaussian(), state, jnp.ones((ROWS, 2)), **units)
+        predict(network, gaussian(floor=0.0), state, jnp.ones((ROWS, 2)), **units)
 
 
 def test_counts_have_no_units(key):

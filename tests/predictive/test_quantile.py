@@ -13,7 +13,7 @@ from fpovi.predictive import Predictive
 from support.mixtures import MADE, PARTICLES, ROWS, cdf, mixture, predictive, sample, values
 
 NUMERIC = sorted(set(LIKELIHOODS) - {"categorical"})
-GAUSSIAN, STUDENT_T, LEARNED = gaussian(0.25), student_t(3.0, 0.25), gaussian()
+GAUSSIAN, STUDENT_T, LEARNED = gaussian(0.25), student_t(3.0, 0.25), gaussian(floor=0.0)
 QUANTILES = [1e-12, 1e-4, 0.025, 0.5, 0.975, 0.9999, 1 - 1e-9]
 
 

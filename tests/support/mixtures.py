@@ -7,13 +7,13 @@ import numpy as np
 from scipy import stats
 
 from fpovi.inference import weight_space
-from fpovi.likelihoods import LIKELIHOODS
+from fpovi.likelihoods import LIKELIHOODS, gaussian
 from fpovi.networks import mlp
 from fpovi.predictive import Predictive
 
 PARTICLES, ROWS = 4, 3
 # one object each: quantiles are compiled per likelihood object
-MADE = {name: make() for name, make in LIKELIHOODS.items()}
+MADE = {name: make() for name, make in LIKELIHOODS.items()} | {"gaussian": gaussian(floor=0.0)}
 
 log_prob = jax.jit(lambda p, y: p.log_prob(y))
 cdf = jax.jit(lambda p, y: p.cdf(y))

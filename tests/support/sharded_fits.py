@@ -43,9 +43,9 @@ def parts(flow, prior):
     network = mlp(SIZES)
     options = {"flow": FLOWS[flow], "measurement": halo(EXTRA)}
     if prior is None:
-        return weight_space, (network, gaussian()), options
+        return weight_space, (network, gaussian(floor=0.0)), options
     few = {"prior_size": 2}  # so that prior functions are drawn by their values
-    return function_space, (network, gaussian(), PRIORS[prior](network)), options | few
+    return function_space, (network, gaussian(floor=0.0), PRIORS[prior](network)), options | few
 
 
 def algorithm_on(mesh, flow, prior):
@@ -100,7 +100,7 @@ def answers():
     places = {"weights": state.particles.weights[0], "momentum": adam.mu.biases[0], "noise": state.params}
     said = {name: list(leaf.sharding.spec) for name, leaf in {**places, "count": adam.count}.items()}
     counting = counting._replace(init=lambda key, init=counting.init: (init(key)[0], jnp.zeros(())))
-    stateful = shard(function_space, make_mesh(4, 2))(counting, gaussian(), nngp(counting))
+    stateful = shard(function_space, make_mesh(4, 2))(counting, gaussian(floor=0.0), nngp(counting))
     attempts = {
         "uneven": lambda: start(algorithm, n=9),
         "stateful": lambda: jax.eval_shape(stateful.step, jax.random.key(0), start(stateful), data()),

@@ -56,7 +56,7 @@ def gaussian(
     Args:
         noise_scale: σ in the units of the targets the network learns; None learns it, one for every particle.
         shared: learn one σ for all particles.
-        start: where a learned σ starts.
+        start: where a learned σ starts; with a floor, σ² = floor² + start².
         floor: what a learned σ never falls below, as networks that interpolate the data would find no noise at all;
             1e-3 by default, 0 for none (the paper's).
 
