@@ -50,7 +50,7 @@ def maker(table: Mapping[str, Callable[..., T]], name: str, argument: str, *offe
     if missing:
         raise ValueError(
             f"{argument}={name!r} needs {' and '.join(missing)} from you: give the object, "
-            f"{make.__module__}.{make.__qualname__}(…)"
+            f"{'.'.join(make.__module__.split('.')[:2])}.{make.__qualname__}(…)"
         )
     known = inspect.signature(make).parameters
     return lambda **given: make(**{key: value for key, value in given.items() if key in known})

@@ -201,6 +201,8 @@ class FunctionKernel(KernelModule):
 
 def as_kernel(kernel: Kernel) -> KernelModule:
     """Return ``kernel`` as a :class:`KernelModule`."""
+    if not isinstance(kernel, KernelModule) and {"at", "repulsion"} & set(dir(kernel)):
+        raise ValueError(f"kernel is a {type(kernel).__name__} with at or repulsion: derive it from types.KernelModule")
     return kernel if isinstance(kernel, KernelModule) else FunctionKernel(kernel)
 
 
@@ -268,10 +270,10 @@ class Algorithm(NamedTuple):
 
 
 class ParametrisedAlgorithm(NamedTuple):
-    """An algorithm open to numbers, prior scales or rates: ``build(numbers) -> Algorithm``.
+    """An algorithm whose numeric settings are arguments of its compiled program: ``build(numbers) -> Algorithm``.
 
-    The numbers are arguments of the compiled program, not constants in it, so that fits which differ in nothing else
-    share one. ``build`` has to be the same object each time.
+    Fits that differ in nothing but prior scales or rates then share one program. ``build`` has to be the same object each
+    time.
     """
 
     build: Callable[[PyTree], Algorithm]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straight keys against jax.random itself: the same bits, so no tolerance is needed. Normal numbers against scipy."""
+"""Unrolled keys against jax.random itself: the same bits, so no tolerance is needed. Normal numbers against scipy."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ SAMPLERS = {
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_a_straight_key_gives_the_same_numbers(name):
+def test_an_unrolled_key_gives_the_same_numbers(name):
     sample = SAMPLERS[name]
     np.testing.assert_array_equal(sample(unrolled(KEY)), sample(KEY))
     np.testing.assert_array_equal(jax.jit(sample)(unrolled(KEY)), sample(KEY))
@@ -39,7 +39,7 @@ def test_in_double_precision_too():
         np.testing.assert_array_equal(normals(KEY, (9,)), sample(KEY))
 
 
-def test_a_straight_key_has_no_loop():
+def test_an_unrolled_key_has_no_loop():
     program = jax.jit(lambda key: jax.random.bits(unrolled(key), (64,)))
     assert "while" not in program.lower(KEY).compile().as_text()
 

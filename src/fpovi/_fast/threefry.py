@@ -42,7 +42,7 @@ def unrolled(key: Key) -> Key:
     """
     if str(jax.random.key_impl(key)) != THREEFRY[0]:
         return key
-    return jax.random.wrap_key_data(jax.random.key_data(key), impl=_STRAIGHT)
+    return jax.random.wrap_key_data(jax.random.key_data(key), impl=_UNROLLED)
 
 
 def normals(key: Key, shape: tuple[int, ...], dtype: Any = float) -> Float[Array, "*shape"]:
@@ -143,7 +143,7 @@ def _seed(seed: Array) -> UInt32[Array, "2"]:
     return jax.random.key_data(jax.random.key(seed, impl="threefry2x32"))
 
 
-_STRAIGHT = define_prng_impl(
+_UNROLLED = define_prng_impl(
     key_shape=(2,), seed=_seed, split=_split, random_bits=_random_bits, fold_in=_fold_in,
-    name="threefry2x32_straight", tag=THREEFRY[1],
+    name="threefry2x32_unrolled", tag=THREEFRY[1],
 )  # fmt: skip

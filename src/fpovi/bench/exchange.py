@@ -80,7 +80,9 @@ def measure(devices: int, chosen: Sequence[Setting], command: str, preset: str =
     child = [sys.executable, "-m", "fpovi.bench.exchange", str(devices), json.dumps(chosen)]
     done = subprocess.run(child, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
-        raise ValueError(f"{devices} devices failed with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+        raise ValueError(
+            f"{devices} devices failed with exit code {done.returncode}: {done.stderr.strip().splitlines()[-1]}"
+        )
     return [
         Row(_cell(found, preset), {**found, "command": command}, seconds, versions())
         for found, seconds in json.loads(done.stdout)

@@ -84,7 +84,9 @@ def footprint(setting: Setting) -> dict[str, int]:
     command = [sys.executable, "-m", "fpovi.bench.memory", json.dumps(setting)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ValueError(f"{setting.name} failed with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+        raise ValueError(
+            f"{setting.name} failed with exit code {done.returncode}: {done.stderr.strip().splitlines()[-1]}"
+        )
     found: dict[str, int] = json.loads(done.stdout)
     return found
 

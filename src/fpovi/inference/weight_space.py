@@ -58,7 +58,8 @@ def weight_space(
         network, likelihood: the model.
         flow, kernel: how particles interact; ``kernel`` may also be ``function_value()`` or ``activation()``, which
             look at what the networks say on this step's measurement set.
-        measurement, optimiser, temperature, repulsion, forward: as in :func:`function_space`.
+        measurement: where those two kernels look; ``train_only()`` by default.
+        optimiser, temperature, repulsion, forward: as in :func:`~fpovi.function_space`.
     """
     kernel = rbf() if kernel is None else kernel
     measurement = train_only() if measurement is None else measurement
