@@ -272,8 +272,8 @@ class Algorithm(NamedTuple):
 class ParametrisedAlgorithm(NamedTuple):
     """An algorithm whose numeric settings are arguments of its compiled program: ``build(numbers) -> Algorithm``.
 
-    Fits that differ in nothing but prior scales or rates then share one program. ``build`` has to be the same object each
-    time.
+    Fits that differ in nothing but prior scales or rates then share one program. ``build`` has to be the same
+    object each time.
     """
 
     build: Callable[[PyTree], Algorithm]
