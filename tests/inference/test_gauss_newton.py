@@ -190,7 +190,7 @@ def test_the_key_is_not_one_that_the_step_uses(key):
         return x
 
     def update(updates, state, params=None, *, context=None):
-        keys.append(seen.key)
+        keys.append(context.key)
         return updates, state
 
     optimiser = optax.GradientTransformationExtraArgs(lambda params: (), update)
