@@ -250,6 +250,20 @@ def test_noise_moves_by_map_and_is_shared_only_on_request(space, shared, key):
     assert bool(same) == shared
 
 
+@pytest.mark.parametrize("space", ["function", "weight"])
+def test_the_floor_of_a_noise_stays_whatever_the_optimiser_does(space, key, loose_dtypes):
+    """Weight decay pulls at all it sees, whether or not it has a gradient."""
+    likelihood, decaying = gaussian(floor=0.3), optax.adamw(RATE, weight_decay=1.0)
+    algorithm = (
+        function_space(NETWORK, likelihood, flat(), noise_optimiser=decaying)
+        if space == "function"
+        else weight_space(NETWORK, likelihood, optimiser=decaying)
+    )
+    state, after, _ = one_step(algorithm, a_batch(), key)
+    assert (after.params.floor == state.params.floor).all()
+    assert not jnp.allclose(after.params.rho, state.params.rho)
+
+
 def test_noise_ascent_is_the_gradient_of_the_map_objective(key, x64):
     """N/B Σ log N(y; f, σ²) + log inverse-gamma(σ; 1, .1), σ = softplus(ρ), no Jacobian term."""
     batch = a_batch()

@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Bool, Float
 
 from fpovi.inference.particles import forward, init_particles, num_particles, over_particles
+from fpovi.likelihoods import Floored
 from fpovi.types import (
     Batch,
     Flow,
@@ -93,10 +94,15 @@ def interact(
 def ascend(
     optimiser: optax.GradientTransformation, ascent: PyTree, state: PyTree, target: PyTree, **context: Any
 ) -> tuple[PyTree, PyTree]:
-    """Take one optax step uphill: the only minus sign. ``context`` is for optimisers that take extra arguments."""
+    """Take one optax step uphill: the only minus sign. ``context`` is for optimisers that take extra arguments.
+
+    The floor of a noise is no more than handed on: weight decay, for one, moves what has no gradient too.
+    """
     downhill = jax.tree.map(jnp.negative, ascent)
     updates, state = optax.with_extra_args_support(optimiser).update(downhill, state, target, **context)
-    return optax.apply_updates(target, updates), state
+    keep_floor = lambda old, new: new._replace(floor=old.floor) if isinstance(old, Floored) else new  # noqa: E731
+    moved = optax.apply_updates(target, updates)
+    return jax.tree.map(keep_floor, target, moved, is_leaf=lambda node: isinstance(node, Floored)), state
 
 
 def finish(after: State, log_likelihood: Scalar) -> tuple[State, Bool[Array, ""]]:
