@@ -34,7 +34,7 @@ def lookup(table: Mapping[str, T], name: str, argument: str) -> T:
 
 
 def maker(table: Mapping[str, Callable[..., T]], name: str, argument: str, *offered: str) -> Callable[..., T]:
-    """Return the maker called ``name``, to be called with the keywords ``offered``, of which it takes those it knows.
+    """Return the maker called ``name``, for :func:`call_maker` with the keywords ``offered``.
 
     Args:
         table: makers by name, such as :data:`fpovi.priors.PRIORS`.
@@ -52,17 +52,22 @@ def maker(table: Mapping[str, Callable[..., T]], name: str, argument: str, *offe
             f"{argument}={name!r} needs {' and '.join(missing)} from you: give the object, "
             f"{'.'.join(make.__module__.split('.')[:2])}.{make.__qualname__}(…)"
         )
+    return make
+
+
+def call_maker(make: Callable[..., T], **offered: Any) -> T:
+    """Return what a maker makes with those of the keywords ``offered`` that it knows, and its own defaults."""
     known = inspect.signature(make).parameters
-    return lambda **given: make(**{key: value for key, value in given.items() if key in known})
+    return make(**{key: value for key, value in offered.items() if key in known})
 
 
 def make_part(table: Mapping[str, Callable[..., T]], name: str, argument: str, **offered: Any) -> T:
-    """Return what the maker called ``name`` makes with its own defaults; see :func:`maker`.
+    """Return what the maker called ``name`` makes; see :func:`maker` and :func:`call_maker`.
 
     >>> make_part({"flat": lambda: 0.0, "scaled": lambda network: 2 * network}, "scaled", "prior", network=3)
     6
     """
-    return maker(table, name, argument, *offered)(**offered)
+    return call_maker(maker(table, name, argument, *offered), **offered)
 
 
 def is_made_of(make: Callable[..., Any], *offered: str) -> bool:

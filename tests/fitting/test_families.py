@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A member added to a family's table is known to estimators, command line and bench, without another line."""
 
+from functools import wraps
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,6 +45,16 @@ def test_estimators_take_it_by_name(toy):
     assert "toy" in part_names(toy)
     by_name = BNNRegressor(**{**SETTINGS, "max_epochs": 3, toy: "toy"}).fit(X, y)
     assert np.isfinite(by_name.predict(X)).all()
+
+
+def test_a_member_that_takes_the_place_of_another_is_seen(toy, monkeypatch):
+    X, y = plane()
+    spec_of = lambda: BNNRegressor(**{**SETTINGS, "max_epochs": 1, toy: "toy"}).fit(X, y).fitted_.spec  # noqa: E731
+    table, before = MEMBERS[toy][0], spec_of()
+    assert getattr(spec_of(), toy) is getattr(before, toy)
+    former = table["toy"]
+    monkeypatch.setitem(table, "toy", wraps(former)(lambda *args, **kwargs: former(*args, **kwargs)))
+    assert getattr(spec_of(), toy) is not getattr(before, toy)
 
 
 def test_the_command_line_takes_it_by_name(toy, tmp_path):

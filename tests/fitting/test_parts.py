@@ -54,7 +54,7 @@ def test_parts_by_object_are_those_of_the_name(regressor):
     objects = {
         "activation": jax.nn.relu,
         "flow": flows.gfsf,
-        "kernel": parts.WIDE_RBF,
+        "kernel": parts.wide_rbf(),
         "measurement": measurement.halo(20),
         "likelihood": likelihoods.gaussian(floor=1e-3),
     }

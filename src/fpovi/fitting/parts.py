@@ -3,7 +3,7 @@
 
 A :class:`Spec` holds everything that decides the compiled program and no number that does not, so that all fits of one
 shape, whatever their data and scales, share one compilation. Parts are compared as objects, so a name stands for one
-object however often it is asked for.
+object however often it is asked for, as long as it has the same maker.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from fpovi._lookup import is_made_of, lookup, make_part, maker
+from fpovi._lookup import call_maker, is_made_of, lookup, maker
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
 from fpovi.kernels import KERNELS, RepresentationKernel, median_lengthscale, rbf
@@ -28,10 +28,13 @@ from fpovi.types import Flow, FunctionPrior, Kernel, Likelihood, Measurement, Ne
 
 SPACES = {"function": function_space, "weight": weight_space}
 AUTO = "auto"
-# wider than the literature's: the spread of the particles comes out right in more than a few dimensions
-WIDE_RBF = rbf(partial(median_lengthscale, factor=2.0))
 # what a prior over functions may ask for
 OFFERED = ("network", "likelihood")
+
+
+def wide_rbf() -> Kernel:
+    """Return a kernel wider than the literature's: particles spread rightly in more than a few dimensions too."""
+    return rbf(partial(median_lengthscale, factor=2.0))
 
 
 def part_names(argument: str) -> list[str]:
@@ -53,22 +56,11 @@ def part_names(argument: str) -> list[str]:
     return [AUTO, *sorted(name for name in table if is_made_of(table[name], *offered))]
 
 
-@dataclass(frozen=True)
-class PriorChoice:
-    """A function prior by name, made once the network is known, or as the object it is."""
-
-    prior: str | FunctionPrior
-
-    def __call__(self, network: Network, likelihood: Likelihood) -> FunctionPrior:
-        if isinstance(self.prior, FunctionPrior):
-            return self.prior
-        return make_part(PRIORS, self.prior, "prior", network=network, likelihood=likelihood)
-
-
 @dataclass(frozen=True, eq=False)
 class Spec:
-    """What decides the program of a fit. ``network`` is a user's own; otherwise an mlp of ``sizes``.
+    """What decides the program of a fit.
 
+    ``network`` is a user's own; otherwise an mlp of ``sizes``. ``prior`` is an object, or makes one for a network.
     Equal if all parts are; those that hold arrays, and so have no hash, only equal themselves.
     """
 
@@ -78,7 +70,7 @@ class Spec:
     space: str
     flow: Flow
     kernel: Kernel | RepresentationKernel
-    prior: PriorChoice
+    prior: FunctionPrior | Callable[..., FunctionPrior]
     measurement: Measurement
     likelihood: Likelihood
 
@@ -94,6 +86,12 @@ class Spec:
     def build_network(self, scales: Scales) -> Network:
         """Return the network; ours has unit weights, so that the optimiser sees every coordinate on one scale."""
         return self.network or mlp(self.sizes, self.activation, scales, unit_weights=True)
+
+    def build_prior(self, network: Network) -> FunctionPrior:
+        """Return the prior over the functions of the network."""
+        if isinstance(self.prior, FunctionPrior):
+            return self.prior
+        return call_maker(self.prior, network=network, likelihood=self.likelihood)
 
 
 def _hashable(part: Any) -> Any:
@@ -126,15 +124,19 @@ def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
     )
 
 
-@lru_cache(maxsize=256)
 def _named(argument: str, name: str) -> Any:
     """Return the one object that stands for a name."""
     tables: dict[str, Mapping[str, Callable[..., Any]]] = {
-        "kernel": {AUTO: lambda: WIDE_RBF, **KERNELS},
+        "kernel": {AUTO: wide_rbf, **KERNELS},
         "likelihood": {AUTO: LIKELIHOODS["gaussian"], **LIKELIHOODS},
         "measurement": {AUTO: MEASUREMENTS["halo"], **MEASUREMENTS},
     }
-    return make_part(tables[argument], name, argument)
+    return _made(maker(tables[argument], name, argument))
+
+
+@lru_cache(maxsize=256)
+def _made(make: Callable[[], Any]) -> Any:
+    return make()
 
 
 def choose_likelihood(likelihood: Any) -> Likelihood:
@@ -168,14 +170,12 @@ def _measurement(measurement: Any) -> Measurement:
     return _callable(measurement, "measurement")
 
 
-def _prior(prior: Any, automatic: str) -> PriorChoice:
+def _prior(prior: Any, automatic: str) -> FunctionPrior | Callable[..., FunctionPrior]:
     if isinstance(prior, str):
-        name = automatic if prior == AUTO else prior
-        maker(PRIORS, name, "prior", *OFFERED)  # raises for a name that cannot be made
-        return PriorChoice(name)
+        return maker(PRIORS, automatic if prior == AUTO else prior, "prior", *OFFERED)
     if not isinstance(prior, FunctionPrior):
         raise ValueError(f"prior is a {type(prior).__name__}, but a name or an object of fpovi.priors is needed")
-    return PriorChoice(prior)
+    return prior
 
 
 def _network(network: Any, features: int) -> Network | None:

@@ -55,7 +55,7 @@ def _flow(spec: Spec, mesh: Mesh | None) -> Callable[[PhaseSettings], Algorithm]
         parts: dict[str, Any] = {"flow": spec.flow, "kernel": spec.kernel, "measurement": spec.measurement}
         if spec.space == "weight":
             return _over(mesh, weight_space)(network, spec.likelihood, optimiser=_both(settings), **parts)
-        prior = spec.prior(network, spec.likelihood)
+        prior = spec.build_prior(network)
         optimisers = {"optimiser": _weights(settings), "noise_optimiser": _noise(settings)}
         return _over(mesh, function_space)(network, spec.likelihood, prior, **optimisers, **parts)
 
