@@ -13,6 +13,7 @@ import pytest
 from fpovi import BNNRegressor
 from fpovi.fitting import training
 from fpovi.persistence import FileError, read_file, write_file
+from support.forgery import forge, take_apart
 from support.small_fits import SETTINGS, plane, same_fit
 
 LONGER = {**SETTINGS, "max_epochs": 100}
@@ -159,6 +160,18 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
         assert "\n" not in str(caught.value)
     write_file(path, {}, arrays, kind="checkpoint")
     with pytest.raises(ValueError, match="other data or settings"):
+        fit(path)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_refused_as_such(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    fit(path)
+    table, body = take_apart(path.read_bytes())
+    table["__metadata__"]["format_version"] = "1"
+    path.write_bytes(forge(table, body))
+    with pytest.raises(
+        FileError, match=r"a checkpoint of fpovi [\d.]+ \(format 1\), .*cannot go on: remove it or use that"
+    ):
         fit(path)
 
 

@@ -128,7 +128,11 @@ FAULTS = {
     "a long number": (head(b'{"a":' + b"9" * 10**6 + b"}"), JSON + "number out of range"),
     "a newer format": (
         metadata(format_version="3"),
-        r"was written by a newer fpovi \(format 3; this one reads up to 1\): upgrade fpovi$",
+        r"was written by fpovi [0-9.]+ \(format 3; this one reads up to 2\): upgrade fpovi$",
+    ),
+    "a newer format by something unknown": (
+        metadata(format_version="3", versions="{}"),
+        "was written by another fpovi .*: upgrade fpovi$",
     ),
     "format 0": (metadata(format_version="0"), "was altered: its format version is '0', not a positive whole number"),
     "format one": (metadata(format_version=1), JSON + "invalid type: integer `1`, expected a string"),
@@ -220,7 +224,7 @@ def test_a_forged_file_that_is_sound_is_read(path, whole):
             b"{" + b",".join(b'"%d":{"a":{"a":{}}}' % i for i in range(100_000)) + b"}", marks=pytest.mark.slow
         ),
         b'{"a":"' + "𝔣".encode() * 10**6 + b'"}',
-        spell({"__metadata__": {"format": "fpovi", "format_version": "1", "kind": "model", "header": "𝔣" * 10**6}}),
+        spell({"__metadata__": {"format": "fpovi", "format_version": "2", "kind": "model", "header": "𝔣" * 10**6}}),
     ],
     ids=["lists", "objects", "wide text", "wide header"],
 )

@@ -102,7 +102,7 @@ def test_the_file_describes_itself(path):
     assert json.loads(metadata.pop("header")) == HEADER
     assert json.loads(metadata.pop("versions")) == {name: version(name) for name in ("fpovi", "jax", "numpy")}
     assert len(metadata.pop("sha256")) == 64
-    assert metadata == {"format": "fpovi", "format_version": "1", "kind": "checkpoint"}
+    assert metadata == {"format": "fpovi", "format_version": "2", "kind": "checkpoint"}
 
 
 def test_the_checksum_is_that_of_the_file_with_the_digits_set_to_zero(path):

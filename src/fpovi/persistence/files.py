@@ -25,12 +25,13 @@ from typing import Any, BinaryIO
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from fpovi._lookup import lookup
 from fpovi.persistence.atomic import FileError, errors_naming, open_regular, write_bytes
 from fpovi.persistence.plain import canonical, check_json
 
 FORMAT = "fpovi"
-FORMAT_VERSION = 1
-KINDS = ("checkpoint", "export", "model")
+FORMAT_VERSION = 2  # of 0.2.0, which calls some arrays otherwise; 1 of 0.1.0
+OLDEST_READ = {"checkpoint": 2, "export": 1, "model": 1}  # by kind of file
 MAX_HEAD = 4 * 2**20
 MAX_COMMAS = 100_000  # json builds up to half a kilobyte for each comma of a hostile text
 METADATA = {"format", "format_version", "kind", "header", "versions", "sha256"}
@@ -127,8 +128,7 @@ def read_versions(path: str | os.PathLike[str], *, kind: str) -> dict[str, str]:
 
 
 def _check_known(kind: str) -> None:
-    if kind not in KINDS:
-        raise ValueError(f"kind={kind!r} is not known; choose one of {', '.join(KINDS)}")
+    lookup(OLDEST_READ, kind, "kind")
 
 
 def _little_endian(name: str, array: np.ndarray) -> np.ndarray:
@@ -230,13 +230,25 @@ def _read_metadata(metadata: dict[str, str] | None, kind: str) -> dict[str, Any]
         raise FileError(f"was altered: its format version is {written!r:.80}, not a positive whole number")
     if int(written) > FORMAT_VERSION:
         raise FileError(
-            f"was written by a newer fpovi (format {written}; this one reads up to {FORMAT_VERSION}): upgrade fpovi"
+            f"was written by {_writer(metadata)} (format {written}; this one reads up to {FORMAT_VERSION}): "
+            "upgrade fpovi"
         )
     if (came := metadata.get("kind")) != kind:
-        raise FileError(f"is a {came if came in KINDS else repr(came):.80}, not a {kind}")
+        raise FileError(f"is a {came if came in OLDEST_READ else repr(came):.80}, not a {kind}")
+    if int(written) < OLDEST_READ[kind]:
+        raise FileError(
+            f"is a {kind} of {_writer(metadata)} (format {written}), with which this one cannot go on: remove it or "
+            "use that fpovi"
+        )
     if metadata.keys() != METADATA:
         raise FileError(f"was altered: its metadata are {sorted(metadata)!r:.120}, not {sorted(METADATA)}")
     return metadata | {entry: _parse_object(metadata[entry], entry) for entry in ("header", "versions")}
+
+
+def _writer(metadata: Mapping[str, str]) -> str:
+    """Return which fpovi wrote a file whose other metadata may be of any form."""
+    found = re.search(r'"fpovi":"([\w.+]{1,30})"', metadata.get("versions", ""))
+    return f"fpovi {found[1]}" if found else "another fpovi"
 
 
 def _parse_object(text: str, entry: str) -> dict[str, Any]:
