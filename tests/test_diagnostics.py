@@ -5,9 +5,10 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import norm, poisson
 
-from fpovi.diagnostics import Diagnostics, Finding, diagnose
-from fpovi.types import Info
+from fpovi.diagnostics import Diagnostics, Finding, base_rate, diagnose
+from fpovi.types import Info, Support
 
 RNG = np.random.default_rng(0)
 ON, OFF = 0.1 * RNG.normal(size=(8, 20, 1)), 2 * RNG.normal(size=(8, 20, 1))
@@ -25,10 +26,10 @@ def finding(name, *args):
 
 
 def test_a_sound_fit_is_fine():
-    found = diagnose(history(), ON, OFF, 0.3)
+    found = diagnose(history(), ON, OFF, 0.3, 0.5)
     assert found.fine
     assert found.complaints == ()
-    assert {one.name for one in found.findings} == {"convergence", "balance", "collapse", "growth", "noise"}
+    assert {one.name for one in found.findings} == {"skill", "convergence", "balance", "collapse", "growth", "noise"}
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,7 @@ def test_a_sound_fit_is_fine():
         ("collapse", (history(), ON, np.broadcast_to(OFF[:1], OFF.shape), 0.3), "say the same"),
         ("growth", (history(), OFF, ON, 0.3), "does not grow"),
         ("particles", (history(), ON[:1], OFF[:1], 0.3), "single particle"),
+        ("skill", (history(), ON, OFF, 0.3, 0.01), "no better than a model that looks at no input"),
         ("noise", (history(), ON, OFF, 1.0), "almost nothing is explained"),
         ("noise", (history(), ON, OFF, 1e-5), "interpolated"),
     ],
@@ -95,3 +97,18 @@ def test_values_that_are_no_numbers_are_refused():
     one = Finding("noise", 1.0, True, "fine")._asdict()
     with pytest.raises(ValueError, match="findings"):
         Diagnostics.from_json([{**one, "value": "much"}])
+
+
+def test_the_base_rate_is_the_best_that_looks_at_no_input():
+    weight = np.asarray([1.0, 2.0, 1.0, 0.0])
+    labels = np.asarray([[0], [1], [0], [2]])
+    assert base_rate(Support.CLASSES, labels, weight) == pytest.approx(np.log(0.5))
+    numbers = RNG.normal(size=(4, 2))
+    mean = np.average(numbers, axis=0, weights=weight)
+    std = np.sqrt(np.average((numbers - mean) ** 2, axis=0, weights=weight))
+    normal = np.average(norm.logpdf(numbers, mean, std).sum(axis=1), weights=weight)
+    assert base_rate(Support.REAL, numbers, weight) == pytest.approx(normal)
+    counts = np.asarray([[3], [0], [5], [9]])
+    rate = np.average(counts[:, 0], weights=weight)
+    expected = np.average(poisson.logpmf(counts[:, 0], rate), weights=weight)
+    assert base_rate(Support.COUNTS, counts, weight) == pytest.approx(expected)

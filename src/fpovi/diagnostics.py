@@ -4,10 +4,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
+from scipy.special import gammaln
 
-from fpovi.types import Info
+from fpovi.types import Info, Support
 
+LEAST_GAIN = 0.02  # nats per row over the base rate
 COLLAPSED = 0.99  # similarity off the data, above which something is wrong
 PRIOR_DOMINATES, PRIOR_NEGLIGIBLE = 100.0, 1e-4  # ratio of the prior's score to the likelihood's
 STILL_CLIMBING = 0.05  # nats per row and tenth of the run
@@ -86,7 +88,11 @@ class Diagnostics(NamedTuple):
 
 
 def diagnose(
-    history: Info, on_data: Float[np.ndarray, "n B k"], off_data: Float[np.ndarray, "n C k"], noise: float | None
+    history: Info,
+    on_data: Float[np.ndarray, "n B k"],
+    off_data: Float[np.ndarray, "n C k"],
+    noise: float | None,
+    gain: float | None = None,
 ) -> Diagnostics:
     """Return what a fit's history and functions say about it.
 
@@ -95,11 +101,14 @@ def diagnose(
         on_data: values of n particles at B training inputs.
         off_data: values of the same particles at C inputs well away from the training inputs.
         noise: noise scale in standard deviations of the target; None for likelihoods without one.
+        gain: nats per training row by which the fit is better than :func:`base_rate`; None if that is not known.
 
     Returns:
-        Findings about convergence, the balance of prior and data, collapse and growth of disagreement, and noise.
+        Findings about skill, convergence, the balance of prior and data, collapse and growth of disagreement,
+        and noise.
     """
-    findings = [_convergence(history), _balance(history)]
+    findings = [] if gain is None else [_skill(gain)]
+    findings += [_convergence(history), _balance(history)]
     if on_data.shape[0] > 1:
         findings += [_collapse(off_data, noise), _growth(on_data, off_data)]
     else:
@@ -109,6 +118,34 @@ def diagnose(
     if noise is not None:
         findings.append(_noise(noise))
     return Diagnostics(tuple(findings))
+
+
+def base_rate(support: Support, y: Shaped[np.ndarray, "N m"], weight: Float[np.ndarray, " N"]) -> float:
+    """Return the log-likelihood per row of the best model that looks at no input: shares, a rate, a normal.
+
+    Args:
+        support: where the targets lie.
+        y: targets, as the likelihood takes them.
+        weight: one weight per row.
+    """
+    share = weight / np.sum(weight)
+    if support.labels:
+        shares = [np.sum(share[column == label]) for column in y.T for label in np.unique(column)]
+        return float(sum(p * np.log(p) for p in shares if p > 0))
+    mean = share @ y
+    if support is Support.COUNTS:
+        rate = np.maximum(mean, TINY)
+        return float(share @ np.sum(y * np.log(rate) - rate - gammaln(y + 1), axis=1))
+    variance = np.maximum(share @ (y - mean) ** 2, TINY)
+    return float(-np.sum(np.log(2 * np.pi * np.e * variance)) / 2)
+
+
+def _skill(gain: float) -> Finding:
+    if gain < LEAST_GAIN:
+        verdict = "no better than a model that looks at no input"
+        remedy = 'more max_epochs, prior="auto", another network or scaling, or a look at whether X tells of y at all'
+        return Finding("skill", gain, False, verdict, remedy)
+    return Finding("skill", gain, True, "nats per training row better than a model that looks at no input")
 
 
 def _convergence(history: Info) -> Finding:
@@ -136,6 +173,8 @@ def _balance(history: Info) -> Finding:
         return Finding(
             "balance", ratio, False, "the prior is in charge, the data hardly pull", 'prior="auto", or more data'
         )
+    if ratio > 1:
+        return Finding("balance", ratio, True, "prior over likelihood score: the prior pulls harder")
     if ratio < PRIOR_NEGLIGIBLE:
         return Finding("balance", ratio, True, "prior over likelihood score: the data alone are in charge")
     return Finding("balance", ratio, True, "prior over likelihood score: both have their say")

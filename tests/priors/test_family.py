@@ -16,6 +16,7 @@ MAKE = {
     "moment_matched": lambda: PRIORS["moment_matched"](NETWORK),
     "gaussian_process": lambda: PRIORS["gaussian_process"](lambda a, b: jnp.exp(-jnp.sum((a[:, None] - b) ** 2, -1))),
     "nngp": lambda: PRIORS["nngp"](NETWORK),
+    "sampled_gp": lambda: PRIORS["sampled_gp"](NETWORK),
     "ssge": lambda: PRIORS["ssge"](NETWORK, draws=50),
     "width_aware": lambda: PRIORS["width_aware"](NETWORK),
     "flat": lambda: PRIORS["flat"](),
@@ -68,7 +69,7 @@ def test_particles_do_not_see_each_other(name, key):
 def test_score_is_the_gradient_of_log_prob(name, key, x64):
     prior = MAKE[name]()
     if prior.log_prob is None:
-        assert name in ("moment_matched", "ssge", "width_aware")
+        assert name in ("moment_matched", "sampled_gp", "ssge", "width_aware")
         return
     f, x = f_and_x(key)
     gradient = jax.jit(jax.grad(lambda f: jnp.sum(prior.log_prob(key, f, x))))(f)

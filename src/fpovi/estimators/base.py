@@ -28,12 +28,14 @@ from fpovi.predictive import Predictive
 from fpovi.selection.scales import candidate_scales
 from fpovi.selection.schedule import make_schedule
 from fpovi.selection.trial import tried_scales
-from fpovi.tabular import learn_encoder, merge_rows
-from fpovi.tabular.frame import as_table
+from fpovi.tabular import ArrayEncoder, Encoder, learn_encoder
+from fpovi.tabular.arrays import AUTO as AUTO_SCALING
+from fpovi.tabular.arrays import as_rows, collect_rows, is_array, learn_arrays
 from fpovi.tabular.target import Target
 from fpovi.types import Key, Likelihood, State
 
 MIN_ROWS = 2
+LEAST_STEPS = 50  # of a fit from which something is expected
 OF_THE_RUN = ("verbose", "checkpoint", "devices")  # settings that change how a fit is run, and not where it ends
 
 
@@ -65,6 +67,7 @@ class BaseBNN(BaseEstimator, ABC):
         max_epochs: Any = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
+        scaling: str = "auto",
         max_categories: int = 50,
         unknown: str = "error",
         random_state: Any = None,
@@ -87,6 +90,7 @@ class BaseBNN(BaseEstimator, ABC):
         self.max_epochs = max_epochs
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
+        self.scaling = scaling
         self.max_categories = max_categories
         self.unknown = unknown
         self.random_state = random_state
@@ -113,7 +117,8 @@ class BaseBNN(BaseEstimator, ABC):
         """Learn from rows.
 
         Args:
-            X: a table ``(N, d)``: an array, or a data frame with numbers, categories, dates and missing values.
+            X: a table ``(N, d)``: an array, or a data frame with numbers, categories, dates and missing values. With
+                ``network=``, numbers ``(N, *shape)`` of any shape: ``(N, H, W, C)`` for images.
             y: targets ``(N,)``, or ``(N, m)`` for several numbers.
             sample_weight: one weight per row ``(N,)``; a row of weight 2 counts like that row twice.
 
@@ -134,11 +139,11 @@ class BaseBNN(BaseEstimator, ABC):
             target = self._learn_target(y, weight, likelihood)
             kept = weight > 0
             frame = X.iloc[kept] if hasattr(X, "iloc") else np.asarray(X)[kept]
-            encoder = learn_encoder(frame, weight[kept], max_categories=self.max_categories)
-            rows = merge_rows(encoder(frame), target.encode(y[kept]), weight[kept])
+            encoder = self._learn_encoder(frame, weight[kept])
+            rows = collect_rows(encoder(frame), target.encode(y[kept]), weight[kept])
             key_scales, *keys = jax.random.split(_key_of(self.random_state), 4)
-            sizes = layer_sizes(rows[0].shape[1], self.hidden_layer_sizes, target.outputs(likelihood))
-            spec = make_spec(sizes, parts)
+            sizes = layer_sizes(encoder.shape, self.hidden_layer_sizes, target.outputs(likelihood))
+            spec = make_spec(sizes, parts, encoder.shape)
             candidates = candidate_scales(key_scales, self.prior, spec, rows, verbose=bool(self.verbose))
             # as NumPy's: JAX may hold a float for "weak", which is another type of argument and another compilation
             candidates = [jax.tree.map(np.asarray, scales) for scales in candidates]
@@ -163,7 +168,7 @@ class BaseBNN(BaseEstimator, ABC):
         X, weight = self._check_rows(X, y, sample_weight, reset=False)
         before = self.fitted_
         new = before.encoder(X, unknown=self.unknown), before.target.encode(self._check_target(y)), weight
-        rows = merge_rows(*(np.concatenate(pair) for pair in zip(self.rows_, new, strict=True)))
+        rows = collect_rows(*(np.concatenate(pair) for pair in zip(self.rows_, new, strict=True)))
         keys = jax.random.split(jax.random.fold_in(_key_of(self.random_state), len(rows[0])), 3)
         make_room()
         with _restored_on_failure(self):
@@ -179,7 +184,11 @@ class BaseBNN(BaseEstimator, ABC):
         schedule = make_schedule(self.learning_rate, self.batch_size, self.max_epochs, len(training[0]))
         done = fit_particles(run, schedule, keys, known["spec"], known["scales"], training, held, earlier)
         fitted = Fitted(state=done.state, history=done.history, **known)
-        self.fitted_ = replace(fitted, diagnostics=fitted.diagnose(keys.hold, rows[0]))
+        self.fitted_ = replace(fitted, diagnostics=fitted.diagnose(keys.hold, rows))
+        complaints = {finding.name: finding for finding in self.fitted_.diagnostics.complaints}
+        if "skill" in complaints and len(fitted.history.noise) >= LEAST_STEPS:
+            finding = complaints["skill"]
+            warnings.warn(f"the fit is {finding.verdict}: try {finding.remedy}", FitWarning, stacklevel=3)
         self.rows_, self.validation_scores_ = rows, done.scores
 
     def _run_settings(self) -> RunSettings:
@@ -249,11 +258,22 @@ class BaseBNN(BaseEstimator, ABC):
         check_is_fitted(self, "fitted_")
         export_model(self.fitted_, path, format, force)
 
+    def _learn_encoder(self, X: Any, weight: NDArray[np.float64]) -> Encoder | ArrayEncoder:
+        """Learn to encode tables column by column, and to scale arrays for a user's own network as they are."""
+        chosen = self.scaling != AUTO_SCALING
+        if is_array(X) and (self.network is not None or chosen or X.ndim > 2):
+            return learn_arrays(X, weight, self.scaling)
+        if chosen:
+            raise ValueError(
+                f"scaling={self.scaling!r} is for arrays of numbers: the columns of a table have their own"
+            )
+        return learn_encoder(X, weight, max_categories=self.max_categories)
+
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """Return X as given, names and number of columns noted or compared, and one finite weight per row."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        given, X = X, as_table(X)
+        given, X = X, as_rows(X)
         validate_data(self, given, reset=reset, skip_check_array=True)
         check_consistent_length(X, y)
         rows = X.shape[0]
@@ -266,8 +286,10 @@ class BaseBNN(BaseEstimator, ABC):
 
     def _check_columns(self, X: Any) -> Any:
         """Return X as a table with as many columns, and as called, as those seen in fit."""
-        table = as_table(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        table = as_rows(X)
+        if isinstance(self.fitted_.encoder, ArrayEncoder):
+            self.fitted_.encoder.check(table)
+        validate_data(self, X if hasattr(X, "iloc") else table, reset=False, skip_check_array=True)
         return table
 
 

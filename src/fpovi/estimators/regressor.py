@@ -29,15 +29,20 @@ class BNNRegressor(RegressorMixin, BaseBNN):
         space: compare particles as functions ("function") or as weights ("weight").
         kernel: "auto" (a wide Gaussian), "rbf", "imq", or an object of :mod:`fpovi.kernels`.
         prior: over functions. "auto" is the network's infinite-width limit with the scales that the evidence of the
-            training data picks; "nngp", "width_aware", "moment_matched", "ssge" and "flat" use fixed scales.
+            training data picks; "nngp", "width_aware", "moment_matched", "ssge" and "flat" use fixed scales. With
+            ``network``, "auto" is "sampled_gp", with the covariance of draws from that network.
         measurement: where functions are compared beside the data: "auto" ("halo"), "kde", "mixup", "train_only", or an
             object of :mod:`fpovi.measurement`.
         likelihood: "auto" ("gaussian"), "student_t", "heteroscedastic", "mixture", "poisson", or an object of
             :mod:`fpovi.likelihoods`.
-        network: a Flax module or a function ``key -> Equinox module`` in the place of hidden layers.
+        network: a Flax module or a function ``key -> Equinox module`` in the place of hidden layers. It gets rows as
+            they are, scaled, in any shape.
         learning_rate, batch_size, max_epochs: numbers, or "auto" to choose them by the size of the table.
         early_stopping: hold out ``validation_fraction`` of the rows, stop when they are predicted no better, and keep
             the best.
+        scaling: how arrays of numbers are brought to mean 0 and variance 1, where ``network`` is given or this is not
+            "auto": "entry" (each place of a row by itself), "channel" (each index of the last axis), "whole" (all
+            numbers together), "none", or "auto": "entry" for rows that are vectors, "channel" for all others.
         max_categories: levels of a categorical column that are told apart.
         unknown: what a category unseen in training is at prediction: an "error", or "missing".
         random_state: a whole number makes fits repeatable, bit for bit.

@@ -19,8 +19,10 @@ TOLERANCE = 1e-4  # of a graph beside JAX; both compute in float32, in another o
 CHATTY = ("jax2onnx", "onnx_ir")
 
 
-def to_graph(function: Callable[..., Any], columns: int, takes: str, gives: Sequence[str], double: bool) -> Any:
-    """Return the graph of a function of ``(N, columns)``, for any N, in float64 (``double``) or float32 throughout.
+def to_graph(
+    function: Callable[..., Any], columns: tuple[int, ...], takes: str, gives: Sequence[str], double: bool
+) -> Any:
+    """Return the graph of a function of ``(N, *columns)``, for any N, in float64 (``double``) or float32 throughout.
 
     It is traced before jax2onnx sees it: that would put operations of its own in the place of layers of Flax and
     Equinox, and these do not know of particles.
@@ -29,7 +31,7 @@ def to_graph(function: Callable[..., Any], columns: int, takes: str, gives: Sequ
 
     (rows,) = jax.export.symbolic_shape("N")
     with jax.enable_x64(double):
-        x = jax.ShapeDtypeStruct((rows, columns), jnp.float64 if double else jnp.float32)
+        x = jax.ShapeDtypeStruct((rows, *columns), jnp.float64 if double else jnp.float32)
         traced = jaxpr_as_fun(jax.make_jaxpr(function)(x))
     with _quiet():
         return to_onnx(traced, [x], input_names=[takes], output_names=list(gives), enable_double_precision=double)
@@ -46,8 +48,9 @@ def join_graphs(first: Any, second: Any, description: dict[str, Any]) -> bytes:
     )
     narrow = helper.make_node("Cast", [handed.name], ["narrow"], to=TensorProto.FLOAT)
     first.graph.node.append(narrow)
+    others = [None] * (len(handed.type.tensor_type.shape.dim) - 1)
     del first.graph.output[:]
-    first.graph.output.append(helper.make_tensor_value_info("narrow", TensorProto.FLOAT, ["N", None]))
+    first.graph.output.append(helper.make_tensor_value_info("narrow", TensorProto.FLOAT, ["N", *others]))
     model = compose.merge_models(first, second, io_map=[("narrow", taken.name)])
     # some shapes that jax2onnx notes on the way are wrong, and the runtime infers its own
     del model.graph.value_info[:]

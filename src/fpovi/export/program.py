@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fitted estimators as programs: raw features in, mean and std or probabilities out, without fpovi.
 
-A program takes one array of float64 ``(N, columns)``, for any N: a number for each cell of the table, in its own units.
+A program takes one array of float64 ``(N, columns)``, for any N: a number for each cell of the table, in its own units;
+or ``(N, *shape)`` where the model was fitted to arrays of other shapes, such as images.
 :func:`fpovi.export_inputs` makes it from a data frame, and anyone else can:
 
 - numbers as they are, times in seconds since 1970 (UTC), durations in seconds; NaN is missing;
@@ -33,7 +34,7 @@ from fpovi.fitting.phases import outputs_of
 from fpovi.fitting.record import Fitted
 from fpovi.persistence import check_writable, write_bytes, write_file
 from fpovi.predictive import Predictive
-from fpovi.tabular import Encoder
+from fpovi.tabular import ArrayEncoder, Encoder
 from fpovi.tabular.category import Category
 from fpovi.tabular.encoder import FARTHEST, Empty
 from fpovi.tabular.measured import Measured, Squash
@@ -43,7 +44,7 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 UNITS = {"time": "seconds since 1970-01-01 UTC", "duration": "seconds"}
 
 Column = Float[Array, "N 1"]
-Answer = Callable[[Float[Array, "N d"]], tuple[Float[Array, "N *m"], ...]]
+Answer = Callable[[Float[Array, "N *d_x"]], tuple[Float[Array, "N *m"], ...]]
 
 
 def export_model(fitted: Fitted, path: str | os.PathLike[str], format: str = "stablehlo", force: bool = True) -> None:
@@ -71,19 +72,22 @@ def export_model(fitted: Fitted, path: str | os.PathLike[str], format: str = "st
 
 def describe(fitted: Fitted) -> dict[str, Any]:
     """Return what a program takes and gives, in JSON types."""
-    encoder = fitted.encoder
-    names = encoder.names or [None] * len(encoder.learned)
-    columns = [_described(name, column) for name, column in zip(names, encoder.learned, strict=True)]
     target = fitted.target.to_json()
+    columns = {} if isinstance(fitted.encoder, ArrayEncoder) else {"columns": _described_columns(fitted.encoder)}
     width = [] if target.get("single") else [len(target["classes" if "classes" in target else "shift"])]
     outputs = [{"name": name, "dtype": "float32", "shape": ["N", *width]} for name in _output_names(fitted)]
     return {
         "fpovi": version("fpovi"),
         "estimator": fitted.target.estimator,
-        "input": {"name": "x", "dtype": "float64", "shape": ["N", len(columns)], "columns": columns},
+        "input": {"name": "x", "dtype": "float64", "shape": ["N", *fitted.encoder.input_shape], **columns},
         "outputs": outputs,
         **{name: target[name] for name in target if name == "classes"},
     }
+
+
+def _described_columns(encoder: Encoder) -> list[dict[str, Any]]:
+    names = encoder.names or [None] * len(encoder.learned)
+    return [_described(name, column) for name, column in zip(names, encoder.learned, strict=True)]
 
 
 def _described(name: str | None, column: Measured | Category | Empty) -> dict[str, Any]:
@@ -102,8 +106,10 @@ def _output_names(fitted: Fitted) -> tuple[str, ...]:
 # What a program does, in JAX
 
 
-def encode(encoder: Encoder, x: Float[Array, "N columns"]) -> Float[Array, "N d"]:
-    """Return what ``encoder`` makes of a table, from its numbers, in the dtype of x."""
+def encode(encoder: Encoder | ArrayEncoder, x: Float[Array, "N *columns"]) -> Float[Array, "N *d_x"]:
+    """Return what ``encoder`` makes of a table or of arrays, from their numbers, in the dtype of x."""
+    if isinstance(encoder, ArrayEncoder):
+        return (x - jnp.asarray(encoder.shift, x.dtype)) / jnp.asarray(encoder.scale, x.dtype)
     blocks = [block for i, column in enumerate(encoder.learned) for block in _encoded(column, x[:, i : i + 1])]
     if not sum(block.shape[1] for block in blocks):
         return jnp.zeros_like(x[:, :1])
@@ -154,7 +160,7 @@ def _answer(fitted: Fitted) -> Answer:
     shift, scale = (np.asarray(unit, np.float32) for unit in fitted.target.units)
     single = spec.likelihood.support is not Support.CLASSES and fitted.target.single
 
-    def answer(x: Float[Array, "N d"]) -> tuple[Float[Array, "N *m"], ...]:
+    def answer(x: Float[Array, "N *d_x"]) -> tuple[Float[Array, "N *m"], ...]:
         f = outputs_of(spec, scales, state.particles, state.network_state, x)
         params = jax.tree.map(jnp.asarray, state.params)
         predictive = Predictive(spec.likelihood, f, params, jnp.asarray(shift), jnp.asarray(scale))
@@ -169,7 +175,7 @@ def _program(fitted: Fitted) -> Answer:
     """Return the map from raw features to answers, to be traced in double precision."""
     answer = _answer(fitted)
 
-    def program(x: Float[Array, "N columns"]) -> tuple[Float[Array, "N *m"], ...]:
+    def program(x: Float[Array, "N *columns"]) -> tuple[Float[Array, "N *m"], ...]:
         encoded = encode(fitted.encoder, x).astype(jnp.float32)
         with jax.enable_x64(False):  # the network's own constants stay float32, as in predict
             return answer(encoded)
@@ -185,7 +191,7 @@ def _write_stablehlo(fitted: Fitted, path: str | os.PathLike[str], force: bool) 
     program = jax.jit(_program(fitted))
     try:
         with jax.enable_x64(True):
-            x = jax.ShapeDtypeStruct((rows, len(fitted.encoder.learned)), jnp.float64)
+            x = jax.ShapeDtypeStruct((rows, *fitted.encoder.input_shape), jnp.float64)
             program_bytes = jax.export.export(program, platforms=PLATFORMS)(x).serialize()
     except Exception as error:  # a user's network can fail in any way
         raise _refusal("stablehlo", error) from error
@@ -198,7 +204,7 @@ def _write_onnx(fitted: Fitted, path: str | os.PathLike[str], force: bool) -> No
     """Write two graphs joined, since jax2onnx keeps one floating-point type in each: float64, then float32."""
     for library in ("jax2onnx", "onnxruntime"):
         import_extra(library, "onnx", 'format="onnx"')
-    columns, features = len(fitted.encoder.learned), len(fitted.encoder.features)
+    columns, features = fitted.encoder.input_shape, fitted.encoder.shape
     probe = _probe(fitted.encoder)
     with jax.enable_x64(True):
         expected = [np.asarray(values) for values in jax.jit(_program(fitted))(probe)]
@@ -212,8 +218,10 @@ def _write_onnx(fitted: Fitted, path: str | os.PathLike[str], force: bool) -> No
     write_bytes(path, [content], force)
 
 
-def _probe(encoder: Encoder) -> NDArray[np.float64]:
+def _probe(encoder: Encoder | ArrayEncoder) -> NDArray[np.float64]:
     """Return rows on which two programs are compared: one with nothing known, and two within every column's range."""
+    if isinstance(encoder, ArrayEncoder):
+        return np.stack([np.full(encoder.shape, level) for level in np.linspace(encoder.low, encoder.high, 3)])
     rows = []
     for column in encoder.learned:
         line = (0.0, 1.0)  # of a category, its first levels

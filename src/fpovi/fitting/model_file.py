@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fitted models in files: settings, what was learned of the table, and the particles; not the data, and no code."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from fpovi.fitting.record import KEPT, Fitted
 from fpovi.fitting.training import blank_history
 from fpovi.networks import fan_in_scales
 from fpovi.persistence import FileError, flatten_tree, plain, read_file, read_versions, restore_tree, write_file
-from fpovi.tabular import Encoder
+from fpovi.tabular import ArrayEncoder, Encoder
 from fpovi.tabular.target import ClassTarget, RealTarget, Target
 from fpovi.types import State, Support
 
@@ -112,10 +113,10 @@ def _restore(header: dict[str, Any], arrays: dict[str, np.ndarray], objects: Map
     sizes = tuple(_count(size, "size of a layer") for size in header["sizes"])
     if not 2 <= len(sizes) <= MOST_LAYERS:
         raise ValueError(f"it has {len(sizes)} layers")
-    encoder = Encoder.from_json(header["encoder"])
-    if len(encoder.features) != sizes[0] or len(encoder.learned) != n_features:
+    encoder = _read_encoder(header["encoder"])
+    if math.prod(encoder.shape) != sizes[0] or encoder.input_shape[0] != n_features:
         raise ValueError("its columns and its network do not fit together")
-    spec = make_spec(sizes, parts)
+    spec = make_spec(sizes, parts, encoder.shape)
     kind = lookup(TARGETS, header["estimator"], "estimator")
     if (spec.likelihood.support is Support.CLASSES) != (kind is ClassTarget):
         raise ValueError(f"its likelihood is not one of a {header['estimator']}")
@@ -125,7 +126,7 @@ def _restore(header: dict[str, Any], arrays: dict[str, np.ndarray], objects: Map
     names = None if header["target_names"] is None else plain.distinct_texts(header["target_names"], "target_names")
     diagnostics = Diagnostics.from_json(header["diagnostics"])
     columns = None if header["columns"] is None else plain.distinct_texts(header["columns"], "columns")
-    if columns is not None and (len(columns) != n_features or encoder.names not in (None, columns)):
+    if columns is not None and (len(columns) != n_features or encoder.columns.names not in (None, columns)):
         raise ValueError("the names of its columns contradict each other")
 
     phase = phase_settings(fan_in_scales(sizes), 0.01, 1)
@@ -150,7 +151,8 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     header, arrays = read_file(path, kind="model")
     try:
-        columns = Encoder.from_json(header["encoder"]).columns
+        encoder = _read_encoder(header["encoder"])
+        columns = encoder.columns
         names = columns.names or [f"column {i}" for i in range(len(columns.kinds))]
         complaints = Diagnostics.from_json(header["diagnostics"]).complaints
         return {
@@ -160,6 +162,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             "target": header["target_names"],
             "classes": header["target"].get("classes"),
             "columns": dict(zip(names, columns.kinds, strict=True)),
+            "shape": list(encoder.shape) if isinstance(encoder, ArrayEncoder) else None,
             "network": header["sizes"],
             "n_particles": header["n_particles"],
             "steps": header["steps"],
@@ -173,6 +176,10 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         }
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise FileError(f"{os.fspath(path)} is a model file, but not a sound one: {error}") from error
+
+
+def _read_encoder(fields: Any) -> Encoder | ArrayEncoder:
+    return (ArrayEncoder if isinstance(fields, dict) and "shape" in fields else Encoder).from_json(fields)
 
 
 def _noise(header: dict[str, Any], history: np.ndarray) -> list[float] | None:

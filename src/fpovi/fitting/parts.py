@@ -6,6 +6,7 @@ shape, whatever their data and scales, share one compilation. Parts are compared
 object however often it is asked for, as long as it has the same maker.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
@@ -102,15 +103,16 @@ def _hashable(part: Any) -> Any:
     return part
 
 
-def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
+def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any], shape: tuple[int, ...] | None = None) -> Spec:
     """Look up the parts by name, or take them as they are.
 
     Args:
         sizes: inputs, hidden layers and outputs of the network.
         parts: an estimator's settings ``activation``, ``network``, ``space``, ``flow``, ``kernel``, ``prior``,
             ``measurement`` and ``likelihood``.
+        shape: that of an encoded row, a vector by default; of several axes only for a network given in ``parts``.
     """
-    network = _network(parts["network"], sizes[0])
+    network = _network(parts["network"], sizes[:1] if shape is None else shape)
     return Spec(
         sizes=sizes,
         activation=_function(ACTIVATIONS, parts["activation"], "activation"),
@@ -118,7 +120,7 @@ def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Spec:
         space=lookup({name: name for name in SPACES}, str(parts["space"]), "space"),
         flow=_function(FLOWS, parts["flow"], "flow"),
         kernel=_kernel(parts["kernel"]),
-        prior=_prior(parts["prior"], "nngp" if network is None else "moment_matched"),
+        prior=_prior(parts["prior"], "nngp" if network is None else "sampled_gp"),
         measurement=_measurement(parts["measurement"]),
         likelihood=choose_likelihood(parts["likelihood"]),
     )
@@ -178,8 +180,12 @@ def _prior(prior: Any, automatic: str) -> FunctionPrior | Callable[..., Function
     return prior
 
 
-def _network(network: Any, features: int) -> Network | None:
+def _network(network: Any, shape: tuple[int, ...]) -> Network | None:
     """Return a user's network: one of ours, a Flax module, or a function ``key -> Equinox module``."""
+    if network is None and len(shape) > 1:
+        raise ValueError(
+            f"X has rows of shape {shape}: give a network= that takes them, or X.reshape(len(X), -1) for hidden layers"
+        )
     if network is None or isinstance(network, Network):
         return network
     if not callable(network) or isinstance(network, eqx.Module):
@@ -187,21 +193,21 @@ def _network(network: Any, features: int) -> Network | None:
             f"network is a {type(network).__name__}, but a Flax module, a function key -> Equinox module, or a "
             "fpovi.Network is needed"
         )
-    return _adapted(network, features)
+    return _adapted(network, shape)
 
 
 @lru_cache(maxsize=64)
-def _adapted(network: Any, features: int) -> Network:
+def _adapted(network: Any, shape: tuple[int, ...]) -> Network:
     if any(base.__module__.startswith("flax.") for base in type(network).__mro__):
-        return from_flax(network, jnp.zeros((1, features)))
+        return from_flax(network, jnp.zeros((1, *shape)))
     return from_equinox(network)
 
 
-def layer_sizes(features: int, hidden: Any, outputs: int) -> tuple[int, ...]:
-    """Return the sizes of inputs, hidden layers and outputs."""
+def layer_sizes(shape: tuple[int, ...], hidden: Any, outputs: int) -> tuple[int, ...]:
+    """Return the sizes of inputs of a shape, hidden layers and outputs."""
     sizes = list(hidden) if isinstance(hidden, Sequence | np.ndarray) else [hidden]
     if not all(isinstance(size, int | np.integer) and not isinstance(size, bool) for size in sizes):
         raise ValueError(f"hidden_layer_sizes={hidden!r} must be whole numbers, such as (50,)")
     if any(size < 1 for size in sizes):
         raise ValueError(f"hidden_layer_sizes={hidden!r} must be at least 1 each")
-    return (features, *map(int, sizes), outputs)
+    return (math.prod(shape), *map(int, sizes), outputs)

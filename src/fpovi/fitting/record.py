@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fpovi.diagnostics import Diagnostics, diagnose
-from fpovi.fitting.fit import generator
+from fpovi.diagnostics import Diagnostics, base_rate, diagnose
+from fpovi.fitting.fit import Rows, generator, take_rows
 from fpovi.fitting.parts import Spec, make_spec
 from fpovi.fitting.phases import outputs_of
 from fpovi.predictive import Predictive
-from fpovi.tabular import Encoder
+from fpovi.tabular import ArrayEncoder, Encoder
 from fpovi.tabular.blocks import encoded_chunks, row_blocks
 from fpovi.tabular.target import Target
 from fpovi.types import Info, Key, Scales, State
@@ -36,7 +36,7 @@ class Fitted:
     parts: Mapping[str, Any]
     scales: Scales
     state: State
-    encoder: Encoder
+    encoder: Encoder | ArrayEncoder
     target: Target
     history: Info
     diagnostics: Diagnostics = field(default_factory=lambda: Diagnostics(()))
@@ -44,14 +44,14 @@ class Fitted:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy all but the spec, whose functions are made anew from the names of the parts."""
         kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "spec"}
-        return _restored, (self.spec.sizes, kept)
+        return _restored, (self.spec.sizes, self.encoder.shape, kept)
 
     @property
     def n_particles(self) -> int:
         """How many networks there are."""
         return jax.tree.leaves(self.state.particles)[0].shape[0]
 
-    def values(self, x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n N k"]:
+    def values(self, x: Float[np.ndarray, "N *d_x"]) -> Float[np.ndarray, "n N k"]:
         """Return f of all particles at encoded rows, block by block."""
         parts = [np.asarray(self._outputs(block))[:, :count] for block, count in row_blocks(x)]
         return np.concatenate(parts, axis=1)
@@ -78,22 +78,26 @@ class Fitted:
                 found.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], answer))
         return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
 
-    def diagnose(self, key: Key, x: Float[np.ndarray, "N d"]) -> Diagnostics:
-        """Diagnose the fit at some of the encoded training rows ``x``, and at as many points well past them."""
+    def diagnose(self, key: Key, rows: Rows) -> Diagnostics:
+        """Diagnose the fit at some of the encoded training rows, and at as many points well past them."""
         rng = generator(key)
-        at = x[rng.permutation(len(x))[:MOST_LOOKED_AT]]
+        at, y, weight = take_rows(rows, rng.permutation(len(rows[0]))[:MOST_LOOKED_AT])
         past = at + FAR * rng.normal(size=at.shape)
         has_noise = bool(jax.tree.leaves(self.state.params))
         noise = float(np.mean(jax.vmap(self.spec.likelihood.noise)(self.state.params))) if has_noise else None
-        return diagnose(self.history, self.values(at), self.values(past), noise)
+        f = self.values(at)
+        predictive = self._predictive(jnp.asarray(f), np.zeros(()), np.ones(()))
+        log_prob = float(np.average(np.asarray(predictive.log_prob(y)), weights=weight))
+        gain = log_prob - base_rate(self.spec.likelihood.support, y, weight)
+        return diagnose(self.history, f, self.values(past), noise, gain)
 
     def _predictive(self, f: Float[Array, "n N k"], shift: Any, scale: Any) -> Predictive:
         units = (jnp.asarray(unit, jnp.float32) for unit in (shift, scale))
         return Predictive(self.spec.likelihood, f, jax.tree.map(jnp.asarray, self.state.params), *units)
 
-    def _outputs(self, block: Float[np.ndarray, "B d"]) -> Float[Array, "n B k"]:
+    def _outputs(self, block: Float[np.ndarray, "B *d_x"]) -> Float[Array, "n B k"]:
         return outputs_of(self.spec, self.scales, self.state.particles, self.state.network_state, block)
 
 
-def _restored(sizes: tuple[int, ...], kept: dict[str, Any]) -> Fitted:
-    return Fitted(spec=make_spec(sizes, kept["parts"]), **kept)
+def _restored(sizes: tuple[int, ...], shape: tuple[int, ...], kept: dict[str, Any]) -> Fitted:
+    return Fitted(spec=make_spec(sizes, kept["parts"], shape), **kept)

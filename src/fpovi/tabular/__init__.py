@@ -5,16 +5,19 @@ A CSV file becomes numbers in three steps: ``files.read_table`` makes it a data 
 training rows what to do with each column, and the :class:`Encoder` turns rows into an array.
 """
 
+from fpovi.tabular.arrays import ArrayEncoder, learn_arrays
 from fpovi.tabular.encoder import Encoder, learn_encoder
 from fpovi.tabular.frame import Columns, align
 from fpovi.tabular.standardise import Standardiser, learn_target, standardiser
 from fpovi.tabular.weights import merge_rows
 
 __all__ = [
+    "ArrayEncoder",
     "Columns",
     "Encoder",
     "Standardiser",
     "align",
+    "learn_arrays",
     "learn_encoder",
     "learn_target",
     "merge_rows",

@@ -82,6 +82,16 @@ class Encoder:
         found = [feature for name, column in zip(names, self.learned, strict=True) for feature in column.features(name)]
         return tuple(found) or ("nothing varies",)
 
+    @property
+    def input_shape(self) -> tuple[int]:
+        """The shape of a row before it is encoded."""
+        return (len(self.learned),)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The shape of an encoded row."""
+        return (len(self.features),)
+
     def __call__(self, X: Any, unknown: str = "error") -> Float[np.ndarray, "N d"]:
         """Encode rows of a table with the same columns.
 
