@@ -68,7 +68,7 @@ def test_fit_says_what_it_did_and_leaves_only_the_model(model, folder):
 
 
 # an object of Python's, what predict is asked, and the terminal's affair
-NOT_FLAGS = {"network", "unknown", "verbose"}
+NOT_FLAGS = {"network", "scaling", "unknown", "verbose"}
 
 
 def test_flags_reach_the_estimator_and_default_to_its_defaults(model, folder):
@@ -85,7 +85,7 @@ def test_flags_reach_the_estimator_and_default_to_its_defaults(model, folder):
         "random_state": "seed",
     }
     flags = {name: called.get(name, name) for name in BNNRegressor().get_params()}
-    # a network cannot be said in words, and what becomes of unknown categories is for predict to say
+    # a network cannot be said in words, tables have no scaling to choose, and what becomes of unknown categories is for predict to say
     assert {name for name, flag in flags.items() if flag not in ours} == NOT_FLAGS
     same = flags.keys() - NOT_FLAGS - {"hidden_layer_sizes", "likelihood", "random_state"}
     for estimator in (BNNRegressor, BNNClassifier):

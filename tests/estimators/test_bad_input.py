@@ -35,7 +35,7 @@ BAD_ROWS = {
     "no columns": ({"X": X[:, :0]}, "0 feature"),
     "one axis": ({"X": X[:, 0]}, r"X has shape \(24,\).*Reshape your data"),
     "a series": ({"X": pd.Series(X[:, 0])}, r"X has shape \(24,\).*Reshape your data"),
-    "three axes": ({"X": X[:, :, None]}, r"X has shape \(24, 2, 1\)"),
+    "three axes": ({"X": X[:, :, None]}, r"X has rows of shape \(2, 1\): give a network="),
     "a number": ({"X": 3.0}, r"X has shape \(\)"),
     "sparse": ({"X": scipy.sparse.csr_matrix(X)}, "X is sparse"),
     "complex X": ({"X": X + 1j}, "X holds complex numbers"),

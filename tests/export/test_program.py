@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import equinox as eqx
 import jax
@@ -19,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 
 from fpovi import BNNClassifier, BNNRegressor, export_inputs
 from fpovi._lookup import MissingExtraError
+from fpovi.estimators.base import FitWarning
 from fpovi.export import program
 from fpovi.fitting.training import Progressed, blank_history
 from fpovi.persistence import FileError
@@ -62,7 +64,8 @@ def stay(key, recipe, state, data, steps, **options):
 
 
 def untrained(make, x, y, **options):
-    with pytest.MonkeyPatch.context() as patch, jax.numpy_dtype_promotion("standard"):
+    with pytest.MonkeyPatch.context() as patch, jax.numpy_dtype_promotion("standard"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
         patch.setattr("fpovi.fitting.fit.train", stay)
         return make(**{**SMALL, **options}).fit(x, y)
 

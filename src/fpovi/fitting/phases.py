@@ -143,7 +143,7 @@ def warm_start(spec: Spec, n: int, settings: PhaseSettings, key: Key, data: Batc
 
 @partial(jax.jit, static_argnums=0)
 def outputs_of(
-    spec: Spec, scales: Scales, particles: PyTree, network_state: PyTree, x: Float[Array, "B d"]
+    spec: Spec, scales: Scales, particles: PyTree, network_state: PyTree, x: Float[Array, "B *d_x"]
 ) -> Float[Array, "n B k"]:
     """Return f of all particles at one block of rows."""
     outputs, _ = forward(spec.build_network(scales), particles, network_state, x)

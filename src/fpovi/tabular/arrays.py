@@ -106,12 +106,20 @@ class ArrayEncoder:
 
 def is_array(X: Any) -> bool:
     """Tell whether X is an array of numbers, and no table of columns of any kind."""
-    return (isinstance(X, np.ndarray) and X.dtype.kind in "biuf") or np.ndim(X) > 2
+    return (isinstance(X, np.ndarray) and X.dtype.kind in "biuf") or _axes(X) > 2
 
 
 def as_rows(X: Any) -> Any:
     """Return arrays of rows of any shape as numbers, and tables as tables."""
-    return as_numbers(X) if not hasattr(X, "iloc") and not hasattr(X, "toarray") and np.ndim(X) > 2 else as_table(X)
+    return as_numbers(X) if not hasattr(X, "iloc") and _axes(X) > 2 else as_table(X)
+
+
+def _axes(X: Any) -> int:
+    """Return how many axes X has; lists of unequal lengths are for :func:`as_table` to refuse."""
+    try:
+        return np.asarray(X).ndim
+    except ValueError:
+        return 2
 
 
 def as_numbers(X: Any) -> Shaped[np.ndarray, "N *d_x"]:
