@@ -15,8 +15,7 @@ from fpovi._progress import progress_bar
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import AsJson
 from fpovi.datasets.catalogue import DATASETS, DataFile
-from fpovi.datasets.fetching import fetch
-from fpovi.datasets.folder import Condition, condition, data_folder
+from fpovi.datasets.folder import Condition, condition, data_folder, fetch
 
 Folder = Annotated[
     Path | None,

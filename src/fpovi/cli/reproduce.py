@@ -18,7 +18,7 @@ from fpovi._lookup import lookup
 from fpovi.cli.failure import one_line_errors
 from fpovi.cli.options import one_of
 from fpovi.cli.progress import CellProgress
-from fpovi.datasets.splits import SPLIT_KINDS
+from fpovi.datasets.uci import SPLIT_KINDS
 from fpovi.experiments.harness.experiment import Options, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.sweep import sweep

@@ -29,7 +29,7 @@ class Cell:
         split: the number of a division of the data into rows for training and rows for tests.
         seed: seeds the method, and the data where they are made.
         preset: the name of a set of choices, such as the number of epochs.
-        split_kind: how such divisions are made, for UCI sets a name in :data:`fpovi.datasets.splits.SPLIT_KINDS`.
+        split_kind: how such divisions are made, for UCI sets a name in :data:`fpovi.datasets.uci.SPLIT_KINDS`.
     """
 
     experiment: str

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 
 from fpovi._lookup import lookup
 from fpovi.calibration import nll
-from fpovi.datasets.splits import SPLIT_KINDS
-from fpovi.datasets.uci import UCI
+from fpovi.datasets.uci import SPLIT_KINDS, UCI
 from fpovi.experiments.harness.experiment import Options, Watch, grid, silent
 from fpovi.experiments.harness.statistics import mean_of, plus_minus
 from fpovi.experiments.harness.store import Cell, Row, Store

@@ -12,8 +12,7 @@ from typing import Any
 
 from fpovi._lookup import lookup
 from fpovi.calibration import evaluate
-from fpovi.datasets.splits import SPLIT_KINDS, load_held_out, load_split
-from fpovi.datasets.uci import UCI, Split
+from fpovi.datasets.uci import SPLIT_KINDS, UCI, Split, load_held_out, load_split
 from fpovi.experiments.harness.comparison import SCORES
 from fpovi.experiments.harness.experiment import Options, Watch, grid, silent
 from fpovi.experiments.harness.store import Cell, Store
