@@ -12,8 +12,7 @@ from rich.table import Table
 
 from fpovi._lookup import lookup
 from fpovi._progress import progress_bar
-from fpovi.cli.failure import one_line_errors
-from fpovi.cli.options import AsJson
+from fpovi.cli.options import AsJson, one_line_errors
 from fpovi.datasets.catalogue import DATASETS, DataFile
 from fpovi.datasets.folder import Condition, condition, data_folder, fetch
 
