@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fpovi._lookup import lookup
 from fpovi.datasets.catalogue import DATASETS
 from fpovi.datasets.folder import data_file
+from fpovi.tabular import standardiser
 
 # name -> file in the data folder
 UCI = {name: known.files[0].path for name, known in DATASETS.items() if known.files[0].path.startswith("uci/")}
@@ -66,6 +67,8 @@ def standard_split(data: Regression, number: int) -> Split:
 
 FIRST_SEED, FIRST_SEED_OF_PROTEIN = 1334, 1333
 IN_TENTHS = ("boston", "protein", "yacht")  # cut at 80 and 90 %; the others at 72 and 90 %
+SOURCE_SHARE = 0.7  # of all rows, of a set that is divided into regions
+TRAIN_SHARE = 0.9  # of the source's rows; the others test that nothing is lost there
 Rows = NDArray[np.intp]
 
 
@@ -126,6 +129,30 @@ def held_out(data: Regression, parts: Parts) -> HeldOut:
 
 def _take(data: Regression, train: Rows, test: Rows) -> Split:
     return Split(data.x[train], data.y[train], data.x[test], data.y[test])
+
+
+class Regions(NamedTuple):
+    """Row numbers: of the source, to train and to test on; of the target, without targets and to test on."""
+
+    train: Rows
+    source: Rows
+    unlabelled: Rows
+    target: Rows
+
+
+def divide(x: NDArray[np.float64], number: int) -> Regions:
+    """Return the rows below the quantile .7 of the first principal component as the source, the others as the target.
+
+    Within a region rows are divided at random; ``number`` is the seed.
+    """
+    z = standardiser(x)(x)
+    axis = np.linalg.svd(z, full_matrices=False)[2][0]
+    axis *= np.sign(axis[np.argmax(np.abs(axis))])  # an axis has no direction of its own
+    order = np.argsort(z @ axis, kind="stable")
+    rng, cut = np.random.default_rng(number), round(SOURCE_SHARE * len(x))
+    source, target = rng.permutation(order[:cut]), rng.permutation(order[cut:])
+    kept, half = round(TRAIN_SHARE * len(source)), len(target) // 2
+    return Regions(source[:kept], source[kept:], target[:half], target[half:])
 
 
 SPLIT_KINDS: dict[str, Callable[[str, Regression, int], Split]] = {

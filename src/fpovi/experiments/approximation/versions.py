@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 
+from fpovi.baselines.optimisation import decaying_adam
 from fpovi.experiments.paper_parts import PAPER_FLOWS
 from fpovi.inference import exact, function_space
 from fpovi.inference.batches import take
@@ -59,7 +60,7 @@ def exact_version(n: int, steps: int) -> Version:
         prior_weight=1.0,
         start=lambda key: root @ jax.random.normal(key, (len(x), 1)),
         kernel=sampled_kernel(LENGTHSCALE_FACTOR, n),
-        optimiser=in_coordinates(root, _adam(RATE_OF_VALUES, steps)),
+        optimiser=in_coordinates(root, decaying_adam(steps, RATE_OF_VALUES)),
     )
     return Version(algorithm, lambda state: state.particles[:, len(X) :, 0])
 
@@ -78,16 +79,12 @@ def network_version(
         measurement=points(X_TEST),
         prior_size=None,
         kernel=sampled_kernel(LENGTHSCALE_FACTOR, n) if kernel is None else kernel,
-        optimiser=_adam(rate, steps),
+        optimiser=decaying_adam(steps, rate),
     )
     at_test = jax.jit(
         lambda state: forward(network, state.particles, state.network_state, jnp.asarray(X_TEST))[0][..., 0]
     )
     return Version(algorithm if batch_size is None else on_batches(batch_size, algorithm), at_test)
-
-
-def _adam(rate: float, steps: int) -> optax.GradientTransformation:
-    return optax.adam(optax.cosine_decay_schedule(rate, steps))
 
 
 def in_coordinates(root: Float[Array, "d d"], optimiser: optax.GradientTransformation) -> optax.GradientTransformation:
