@@ -17,8 +17,7 @@ from fpovi.datasets.catalogue import DATASETS, DataFile
 from fpovi.datasets.folder import Condition, condition, data_folder, fetch
 
 Folder = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="The folder; by default what FPOVI_DATA names, else the user's cache."),
+    Path | None, typer.Option("--data-dir", help="The folder; by default what FPOVI_DATA names, else the user's cache.")
 ]
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="Data sets.", autocompletion=lambda: list(DATASETS))

@@ -112,13 +112,7 @@ def gp_posterior(seed: int, task: SineTask, watch: Watch) -> PosteriorDraws:
 
 
 def particle_posterior(
-    make: MakeAlgorithm,
-    steps: int,
-    seed: int,
-    task: SineTask,
-    watch: Watch,
-    *,
-    first: MakeAlgorithm | None = None,
+    make: MakeAlgorithm, steps: int, seed: int, task: SineTask, watch: Watch, *, first: MakeAlgorithm | None = None
 ) -> PosteriorDraws:
     """Run ``make(task, steps)``, or half of the steps after as many of ``first``, and evaluate f on the grid."""
     key_start, key_run = jax.random.split(jax.random.key(seed))

@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fpovi.experiments.harness.statistics import (
-    Scores,
-    collect,
-    from_record,
-    mean_of,
-    paired_difference,
-    plus_minus,
-)
+from fpovi.experiments.harness.statistics import Scores, collect, from_record, mean_of, paired_difference, plus_minus
 from fpovi.experiments.harness.store import Row
 from fpovi.experiments.harness.view import SCORES, View, compare, name_once
 from fpovi.experiments.uci.published import Published, errors_apart
