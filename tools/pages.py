@@ -15,7 +15,7 @@ from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Row, Store
 from fpovi.experiments.harness.view import markdown
 from fpovi.experiments.registry import EXPERIMENTS
-from fpovi.experiments.sine import synthetic_view
+from fpovi.experiments.sine import synthetic
 from fpovi.experiments.uci.view import best_beside_paper
 from fpovi.plots import save_png
 
@@ -39,11 +39,8 @@ def _memory(rows: list[Row]) -> str:
 
 
 TABLES = {
-    "synthetic": Table("synthetic", synthetic_view.by_draw),
-    **{
-        f"synthetic-{name}": Table("synthetic", partial(synthetic_view.of_preset, name))
-        for name in synthetic_view.GRIDS
-    },
+    "synthetic": Table("synthetic", synthetic.by_draw),
+    **{f"synthetic-{name}": Table("synthetic", partial(synthetic.of_preset, name)) for name in synthetic.GRIDS},
     "uci-best": Table("uci", lambda rows: markdown(best_beside_paper(rows))),
     "defaults": Table("defaults", lambda rows: markdown(defaults.view(rows))),
     "bench": Table("bench", lambda rows: markdown(summary(rows))),

@@ -9,9 +9,17 @@ import pytest
 from scipy import integrate, stats
 
 from fpovi.baselines import sghmc
-from fpovi.baselines.dropout import dropout, masked_forward, thinned, unit_masks
-from fpovi.baselines.layers import describe_layers
-from fpovi.baselines.mean_field import MeanField, divergence, locally_random_forward, mean_field
+from fpovi.baselines.variational import (
+    MeanField,
+    describe_layers,
+    divergence,
+    dropout,
+    locally_random_forward,
+    masked_forward,
+    mean_field,
+    thinned,
+    unit_masks,
+)
 from fpovi.inference.batches import make_batch
 from fpovi.inference.loop import run
 from fpovi.likelihoods import gaussian

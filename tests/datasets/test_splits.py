@@ -11,16 +11,18 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from fpovi.datasets.scaling import INPUTS, normal_scores, scale_split, whiten
-from fpovi.datasets.splits import (
+from fpovi.datasets.uci import (
     PARTS,
     SPLIT_KINDS,
+    UCI,
+    Regression,
+    Split,
     held_out,
     load_held_out,
     load_split,
     random_parts,
     standard_parts,
 )
-from fpovi.datasets.uci import UCI, Regression, Split
 
 needs_data = pytest.mark.skipif(not os.environ.get("FPOVI_DATA"), reason="FPOVI_DATA names no folder with data files")
 

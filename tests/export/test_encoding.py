@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 
-from fpovi.export.program import encode
+from fpovi.export import encode
 from fpovi.tabular import learn_encoder
 from support.frames import every_kind, tables
 

@@ -18,10 +18,10 @@ from flax import linen
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
 
+import fpovi.export as program
 from fpovi import BNNClassifier, BNNRegressor, export_inputs
 from fpovi._lookup import MissingExtraError
 from fpovi.estimators.base import FitWarning
-from fpovi.export import program
 from fpovi.fitting.training import Progressed, blank_history
 from fpovi.persistence import FileError
 

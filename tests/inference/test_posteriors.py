@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from fpovi.experiments.sine.scores import gaussian_kl
+from fpovi.experiments.approximation import gaussian_kl
 from fpovi.inference import exact, function_space, weight_space
 from fpovi.inference.batches import make_batch
 from fpovi.inference.loop import run

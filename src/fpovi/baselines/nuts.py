@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from fpovi.inference.score import log_density, weighted_log_likelihood
+from fpovi.baselines.optimisation import log_posterior
 from fpovi.likelihoods import Floored
 from fpovi.types import Batch, Key, Likelihood, Network, PyTree
 
@@ -63,20 +63,17 @@ def nuts(
     # a floor is a constant of the model: as a coordinate without a gradient it would drift away
     moving, whole = (begin.rho, begin._replace) if isinstance(begin, Floored) else (begin, None)
 
-    def log_posterior(position: tuple[PyTree, PyTree]) -> Array:
+    def density(position: tuple[PyTree, PyTree]) -> Array:
         theta, params = position
-        params = whole(rho=params) if whole else params
-        outputs, _ = network.apply(theta, network.init(key)[1], data.x, False)
-        params_of_one, f_of_one = jax.tree.map(lambda leaf: leaf[None], (params, likelihood.canonical(outputs)))
-        log_likelihood, _ = weighted_log_likelihood(likelihood, params_of_one, f_of_one, data)
-        return log_likelihood + network.log_prior(theta) + log_density(likelihood, params)
+        together = (theta, whole(rho=params) if whole else params)
+        return log_posterior(network, likelihood, together, data, network.init(key)[1])[0]
 
     def chain(key: Key) -> NutsDraws:
         key_start, key_warmup, key_draws = jax.random.split(key, 3)
         start = (network.sample_prior(key_start), moving)
-        adapt = blackjax.window_adaptation(blackjax.nuts, log_posterior, target_acceptance_rate=target_acceptance)
+        adapt = blackjax.window_adaptation(blackjax.nuts, density, target_acceptance_rate=target_acceptance)
         (state, settings), _ = adapt.run(key_warmup, start, num_steps=warmup)
-        kernel = blackjax.nuts(log_posterior, **settings)
+        kernel = blackjax.nuts(density, **settings)
 
         def one(state, key):  # type: ignore[no-untyped-def]
             state, info = kernel.step(key, state)

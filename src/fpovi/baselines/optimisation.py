@@ -13,7 +13,8 @@ from jaxtyping import Array
 from fpovi.flows import ensemble
 from fpovi.inference import weight_space
 from fpovi.inference.loop import run
-from fpovi.inference.score import weighted_log_likelihood
+from fpovi.inference.particles import over_particles
+from fpovi.inference.score import log_density, weighted_log_likelihood
 from fpovi.inference.step import ascend, check_targets, finish, first_step
 from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State
 
@@ -68,8 +69,7 @@ def maximise(
         (_, log_lik), ascent = jax.value_and_grad(total, has_aux=True)(together)
         (members, params), optimiser_state = ascend(optimiser, ascent, state.optimiser, together)
         after, finite = finish(State(state.step, members, params, (), (), optimiser_state, ()), log_lik)
-        noise = jax.vmap(lambda params: likelihood.noise(params), axis_size=n)(state.params)
-        return after, independent_info(log_lik, jnp.mean(noise), finite)
+        return after, independent_info(likelihood, state.params, n, log_lik, finite)
 
     def check(state: State, data: Batch) -> None:
         weights = jax.eval_shape(jax.vmap(example), state.particles)
@@ -78,9 +78,10 @@ def maximise(
     return Algorithm(init, step, check)
 
 
-def independent_info(log_lik: Scalar, noise: Scalar, finite: Array) -> Info:
-    """Return the Info of a step in which members do not interact."""
+def independent_info(likelihood: Likelihood, params: PyTree, n: int, log_lik: Scalar, finite: Array) -> Info:
+    """Return the Info of a step in which n members with ``params`` do not interact."""
     none = jnp.zeros_like(log_lik)
+    noise = jnp.mean(over_particles(likelihood.noise, params, n))
     return Info(log_lik, none, none, none, none, none, none, noise, finite)
 
 
@@ -96,6 +97,23 @@ def log_likelihood(likelihood: Likelihood, outputs: Array, params: PyTree, batch
     """Return the log-likelihood of one member's ``outputs`` for all data, and per datum."""
     params_of_one, f_of_one = jax.tree.map(lambda leaf: leaf[None], (params, likelihood.canonical(outputs)))
     return weighted_log_likelihood(likelihood, params_of_one, f_of_one, batch)
+
+
+def prior_deviations(network: Network) -> PyTree:
+    """Return the standard deviations of a Gaussian prior, like θ: its log-density has the gradient −1/σ² at 1."""
+    theta = jax.eval_shape(lambda: network.init(jax.random.key(0))[0])
+    ones = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), theta)
+    return jax.tree.map(lambda slope: (-1 / slope) ** 0.5, jax.grad(network.log_prior)(ones))
+
+
+def log_posterior(
+    network: Network, likelihood: Likelihood, position: tuple[PyTree, PyTree], batch: Batch, network_state: PyTree = ()
+) -> tuple[Scalar, Scalar]:
+    """Return the log-posterior of θ and the likelihood's params up to a constant, and the log-likelihood per datum."""
+    theta, params = position
+    outputs, _ = network.apply(theta, network_state, batch.x, False)
+    total, mean = log_likelihood(likelihood, outputs, params, batch)
+    return total + network.log_prior(theta) + log_density(likelihood, params), mean
 
 
 class FitOptions(TypedDict, total=False):

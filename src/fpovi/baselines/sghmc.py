@@ -11,19 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from fpovi.baselines.layers import prior_deviations
 from fpovi.baselines.optimisation import (
     Watch,
     as_state,
     check_counts,
     independent_info,
-    log_likelihood,
+    log_posterior,
     map_ensemble,
+    prior_deviations,
 )
 from fpovi.inference.batches import check_batch_size
 from fpovi.inference.loop import run
 from fpovi.inference.particles import ravel
-from fpovi.inference.score import log_density
 from fpovi.inference.step import check_targets, finish, first_step
 from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State
 
@@ -117,16 +116,15 @@ def sghmc_algorithm(network: Network, likelihood: Likelihood, step_size: float, 
 
         def one(key: Key, position: PyTree, scale: PyTree) -> PyTree:
             move = lambda z: jax.tree.map(lambda p, s, z: p + s * z, position, scale, z)  # noqa: E731
-            slope = jax.grad(lambda z, batch: _log_posterior(network, likelihood, move(z), batch)[0])
+            slope = jax.grad(lambda z, batch: log_posterior(network, likelihood, move(z), batch)[0])
             kernel = blackjax.sghmc(slope, leapfrogs, FRICTION)
             return move(kernel.step(key, jax.tree.map(jnp.zeros_like, position), batch, step_size))
 
         particles, params = jax.vmap(one)(jax.random.split(key, n), together, state.optimiser)
-        seen = jax.vmap(lambda position: _log_posterior(network, likelihood, position, batch)[1])(together)
+        seen = jax.vmap(lambda position: log_posterior(network, likelihood, position, batch)[1])(together)
         log_lik = jnp.mean(seen)
         after, finite = finish(state._replace(particles=particles, params=params), log_lik)
-        noise = jax.vmap(lambda params: likelihood.noise(params), axis_size=n)(state.params)
-        return after, independent_info(log_lik, jnp.mean(noise), finite)
+        return after, independent_info(likelihood, state.params, n, log_lik, finite)
 
     def init(key: Key, n: int) -> State:
         raise ValueError("SGHMC starts at fitted particles: make its state with start_chains")
@@ -179,13 +177,3 @@ def _largest_eigenvalue(times: Callable[[Array], Array], size: int, dtype: jnp.d
 
     start = jax.random.normal(jax.random.key(0), (size,), dtype)
     return jnp.linalg.norm(times(jax.lax.fori_loop(0, ITERATIONS, improve, start)))
-
-
-def _log_posterior(
-    network: Network, likelihood: Likelihood, position: tuple[PyTree, PyTree], batch: Batch
-) -> tuple[Scalar, Scalar]:
-    """Return the log-posterior of θ and the likelihood's params up to a constant, and the log-likelihood per datum."""
-    theta, params = position
-    outputs, _ = network.apply(theta, (), batch.x, False)
-    total, mean = log_likelihood(likelihood, outputs, params, batch)
-    return total + network.log_prior(theta) + log_density(likelihood, params), mean

@@ -7,9 +7,7 @@ program and not on the machine. A step of networks too large to be run is compil
 
 import json
 import math
-import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -22,6 +20,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from fpovi.bench.contestants.ours import function_algorithm
+from fpovi.bench.machine import run_alone
 from fpovi.bench.settings import SETTINGS, Setting, make_workload, swept
 from fpovi.experiments.harness.store import Cell, Row, versions
 from fpovi.experiments.harness.view import View
@@ -36,6 +35,11 @@ KEY = jax.random.key(0)
 QUICKLY = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 MOST_WEIGHTS = 10**6  # of a network that is also run, and compared with one device
 BILLION = Setting("a billion weights", (1000, 30_000, 30_000, 2300, 10), batch=1024, extra=0, n=16, classes=True)
+
+COLUMNS = (
+    "networks", "p", "B", "P × D", "gathered", "by formula", "summed", "summed by formula", "difference", "held",
+    "besides",
+)  # fmt: skip
 
 EXCHANGE = re.compile(r"= (.+?) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(")
 ARRAY = re.compile(r"(\w+)\[([0-9,]*)\]")
@@ -76,17 +80,10 @@ def measure(devices: int, chosen: Sequence[Setting], command: str, preset: str =
         command: what a reader types to make these rows again, kept in them.
         preset: what the rows are filed under.
     """
-    environment = {**os.environ, **QUICKLY, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(devices)}
-    child = [sys.executable, "-m", "fpovi.bench.exchange", str(devices), json.dumps(chosen)]
-    done = subprocess.run(child, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode:
-        raise ValueError(
-            f"{devices} devices failed with exit code {done.returncode}: {done.stderr.strip().splitlines()[-1]}"
-        )
-    return [
-        Row(_cell(found, preset), {**found, "command": command}, seconds, versions())
-        for found, seconds in json.loads(done.stdout)
-    ]
+    environment = {**QUICKLY, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(devices)}
+    shapes = json.dumps([setting._asdict() for setting in chosen])
+    counted = run_alone("exchange", str(devices), shapes, what=f"{devices} devices", environment=environment)
+    return [Row(_cell(found, preset), {**found, "command": command}, seconds, versions()) for found, seconds in counted]
 
 
 def _cell(found: dict[str, Any], preset: str) -> Cell:
@@ -148,19 +145,7 @@ def view(rows: Sequence[Row]) -> View:
             f"difference: of f from that of one device, the largest after {STEPS} steps in float64; – where not run",
             "held: bytes of particles and optimiser per weight of a device's own particles, and what is needed besides",
         ),
-        columns=(
-            "networks",
-            "p",
-            "B",
-            "P × D",
-            "gathered",
-            "by formula",
-            "summed",
-            "summed by formula",
-            "difference",
-            "held",
-            "besides",
-        ),
+        columns=COLUMNS,
         lines=[_line(row.metrics) for row in rows],
         notes=(f"made by `{rows[0].metrics['command']}`",),
         records=[row.metrics for row in rows],
@@ -247,5 +232,5 @@ def _values(setting: Setting, mesh: Mesh | None) -> NDArray[np.float64]:
 
 if __name__ == "__main__":
     devices, chosen = map(json.loads, sys.argv[1:])
-    of_fields = (Setting(name, tuple(sizes), *rest) for name, sizes, *rest in chosen)
-    sys.stdout.write(json.dumps([_count(setting, shape) for setting in of_fields for shape in mesh_shapes(devices)]))
+    shapes = mesh_shapes(devices)
+    sys.stdout.write(json.dumps([_count(Setting.from_json(fields), shape) for fields in chosen for shape in shapes]))

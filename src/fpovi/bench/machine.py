@@ -7,8 +7,8 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,6 +16,7 @@ import numpy as np
 
 from fpovi.bench.settings import Setting
 from fpovi.bench.timing import Run, compile_run
+from fpovi.experiments.harness.store import count_cores, cpu_facts
 
 MATMUL_SIZES = (1024, 2048)
 BUSY = 0.25  # load average per core above which other work is running
@@ -25,7 +26,7 @@ LIBRARIES = ("fpovi", "jax", "jaxlib", "optax", "blackjax", "numpyro", "pyro-ppl
 def describe_machine() -> dict[str, Any]:
     """Return what a time depends on besides the code: processor, system, load average and versions."""
     return {
-        "cpu": _cpu(),
+        "cpu": cpu_facts().get("model name", platform.machine()),
         "cores": count_cores(),
         "device": jax.devices()[0].device_kind,
         "system": f"{platform.system()} {platform.release()}",
@@ -42,17 +43,6 @@ def busy_warning(machine: dict[str, Any]) -> str | None:
         f"the load average was {machine['load']} on {machine['cores']} core(s) before the start: other work is "
         "running, so times are too long and ratios uncertain"
     )
-
-
-def count_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _cpu() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def _versions() -> dict[str, str]:
@@ -85,9 +75,25 @@ def single_core_peak() -> float | None:
     """Return the GFLOP/s of the best product, measured in a process with one core; None if that cannot be arranged."""
     if not hasattr(os, "sched_setaffinity"):
         return None
-    command = [sys.executable, "-m", "fpovi.bench.machine"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(json.loads(done.stdout))
+    return float(run_alone("machine", what="the matmul peak"))
+
+
+def run_alone(module: str, *arguments: str, what: str, environment: Mapping[str, str] | None = None) -> Any:
+    """Return what a module of the bench prints as JSON, from a process that does nothing else.
+
+    Args:
+        module: its name in :mod:`fpovi.bench`.
+        arguments: of its command line.
+        what: what is measured, for the ``ValueError`` if the process fails.
+        environment: variables beside those of this process.
+    """
+    command = [sys.executable, "-m", f"fpovi.bench.{module}", *arguments]
+    environment = {**os.environ, **(environment or {})}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1]
+        raise ValueError(f"{what} failed with exit code {done.returncode}: {last}")
+    return json.loads(done.stdout)
 
 
 def _peak(seconds: float = 0.2, samples: int = 5) -> float:

@@ -9,7 +9,6 @@ outgrow the caches), and the matrix of distances. No term has n·B·p, which a J
 """
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from jaxtyping import Array
 from scipy.optimize import nnls
 
 from fpovi.bench.contestants.ours import function_algorithm
+from fpovi.bench.machine import run_alone
 from fpovi.bench.settings import SETTINGS, Setting, make_workload, swept
 from fpovi.experiments.harness.store import Cell, Row, versions
 from fpovi.experiments.harness.view import View
@@ -81,27 +81,21 @@ def footprint(setting: Setting) -> dict[str, int]:
     """
     if not Path("/proc/self/clear_refs").exists():
         raise ValueError("memory is measured by what /proc says, which this system does not have")
-    command = [sys.executable, "-m", "fpovi.bench.memory", json.dumps(setting)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ValueError(
-            f"{setting.name} failed with exit code {done.returncode}: {done.stderr.strip().splitlines()[-1]}"
-        )
-    found: dict[str, int] = json.loads(done.stdout)
+    found: dict[str, int] = run_alone("memory", json.dumps(setting._asdict()), what=setting.name)
     return found
 
 
 def fit(rows: Sequence[Row]) -> dict[str, float]:
     """Return the coefficients of the model, none negative, with the least relative errors."""
     growth = np.asarray([row.metrics["growth"] for row in rows]) / FLOAT
-    design = np.asarray([terms(_setting(row)) for row in rows], float)
+    design = np.asarray([terms(Setting.from_json(row.metrics["setting"])) for row in rows], float)
     coefficients, _ = nnls(design / growth[:, None], np.ones(len(rows)))
     return dict(zip(TERMS, map(float, coefficients), strict=True))
 
 
 def predicted(row: Row, coefficients: dict[str, float]) -> float:
     """Return the bytes that the model predicts for the setting of a row."""
-    return FLOAT * float(np.dot(terms(_setting(row)), list(coefficients.values())))
+    return FLOAT * float(np.dot(terms(Setting.from_json(row.metrics["setting"])), list(coefficients.values())))
 
 
 def view(rows: Sequence[Row]) -> View:
@@ -128,11 +122,6 @@ def view(rows: Sequence[Row]) -> View:
         notes=("floats = " + " + ".join(f"{value:.3g} {name}" for name, value in found.items()),),
         records=records,
     )
-
-
-def _setting(row: Row) -> Setting:
-    fields = row.metrics["setting"]
-    return Setting(**fields | {"sizes": tuple(fields["sizes"])})
 
 
 def _status(field: str) -> int:
@@ -166,5 +155,4 @@ def _measure(setting: Setting) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    name, sizes, *rest = json.loads(sys.argv[1])
-    sys.stdout.write(json.dumps(_measure(Setting(name, tuple(sizes), *rest))))
+    sys.stdout.write(json.dumps(_measure(Setting.from_json(json.loads(sys.argv[1])))))

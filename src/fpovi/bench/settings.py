@@ -35,6 +35,11 @@ class Setting(NamedTuple):
     prior_points: int = 4
     classes: bool = False
 
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "Setting":
+        """Read what ``_asdict`` became in JSON, where tuples are lists."""
+        return cls(**fields | {"sizes": tuple(fields["sizes"])})
+
     @property
     def points(self) -> int:
         """The number of all rows of a step, B."""

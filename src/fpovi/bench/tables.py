@@ -105,15 +105,14 @@ def view(rows: Sequence[Row]) -> View:
 def _cells(line: dict[str, Any]) -> list[str]:
     if "missing" in line:
         return [line["contestant"], "–", *[""] * 5]
-    ratio = lambda name, digits=2: "" if line.get(name) is None else f"{line[name]:.{digits}f}"  # noqa: E731
     return [
         line["contestant"],
         milliseconds(line["median"]),
         f"{50 * (line['upper'] - line['lower']) / line['median']:.0f}",
-        ratio("to_ensemble"),
-        ratio("to_bare"),
+        _number(line, "to_ensemble"),
+        _number(line, "to_bare"),
         "" if line["share"] is None else f"{100 * line['share']:.0f}",
-        ratio("to_rival", 1),
+        _number(line, "to_rival", 1),
     ]
 
 
@@ -182,9 +181,9 @@ def sweep_summary(rows: Sequence[Row], axis: str) -> View:
                 milliseconds(step[OURS]["median"]),
                 milliseconds(step[OURS]["median"] / _networks(some)),
                 f"{step[OURS]['median'] / alone:.1f}" if alone else "",
-                _number(step[OURS], "to_ensemble", 2),
-                _number(step.get(PAPER), "to_ensemble", 2),
-                _number(step[OURS], "to_bare", 2),
+                _number(step[OURS], "to_ensemble"),
+                _number(step.get(PAPER), "to_ensemble"),
+                _number(step[OURS], "to_bare"),
             ]
             for some, step in zip(settings, found, strict=True)
         ],
@@ -201,19 +200,18 @@ def _summary_cells(rows: list[Row]) -> list[str]:
     found = {record["contestant"]: record for record in table(rows) if "missing" not in record}
     setting = rows[0].metrics["setting"]
     step = found[OURS]
-    ratio = lambda name, field, digits=2: _number(found.get(name), field, digits)  # noqa: E731
     shape = "-".join(map(str, setting["sizes"]))
     return [
         f"{setting['name']}: {shape}, {setting['batch']}+{setting['extra']} points",
         milliseconds(step["median"]),
-        ratio(OURS, "to_ensemble"),
-        ratio(PAPER, "to_ensemble"),
-        ratio(OURS, "to_bare"),
+        _number(step, "to_ensemble"),
+        _number(found.get(PAPER), "to_ensemble"),
+        _number(step, "to_bare"),
         "" if step["share"] is None else f"{100 * step['share']:.0f}",
-        *(ratio(name, "to_rival", 1) for name in PEERS),
+        *(_number(found.get(name), "to_rival", 1) for name in PEERS),
     ]
 
 
-def _number(record: dict[str, Any] | None, field: str, digits: int) -> str:
+def _number(record: dict[str, Any] | None, field: str, digits: int = 2) -> str:
     value = None if record is None else record.get(field)
     return "" if value is None else f"{value:.{digits}f}"

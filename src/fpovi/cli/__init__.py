@@ -18,10 +18,7 @@ COMMANDS = {
         "predict",
         "Predict the rows of a table: its columns, and beside them predictions and how sure they are.",
     ),
-    "evaluate": (
-        "evaluate",
-        "Score a model on rows it has not seen: errors, and whether its uncertainty comes true.",
-    ),
+    "evaluate": ("evaluate", "Score a model on rows it has not seen: errors, and whether its uncertainty comes true."),
     "show": ("show", "Say what is in a model file: task, columns, settings, networks, noise and versions."),
     "demo": (
         "reproduce",
@@ -31,10 +28,7 @@ COMMANDS = {
         "reproduce",
         "Run an experiment, show its table and write its figure. What is finished is not run again.",
     ),
-    "bench": (
-        "bench",
-        "Time a step against a plain ensemble, the bare pass, the matmul peak and other libraries.",
-    ),
+    "bench": ("bench", "Time a step against a plain ensemble, the bare pass, the matmul peak and other libraries."),
     "data": ("data", "Data sets of the experiments: list, fetch, verify."),
 }
 

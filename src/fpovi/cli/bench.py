@@ -19,8 +19,7 @@ from fpovi.bench.figures import comparison, growth
 from fpovi.bench.machine import busy_warning, describe_machine, single_core_peak
 from fpovi.bench.settings import SETTINGS, SWEEPS, Setting, swept
 from fpovi.bench.tables import view
-from fpovi.cli.failure import one_line_errors, say
-from fpovi.cli.options import AsJson, whole_numbers
+from fpovi.cli.options import AsJson, Names, Out, one_line_errors, say, whole_numbers
 from fpovi.cli.reproduce import show_view
 from fpovi.experiments.harness.store import Row, Store
 from fpovi.experiments.harness.view import View
@@ -28,7 +27,6 @@ from fpovi.plots import save
 
 ROUNDS = {"full": 15, "quick": 5}
 Parts = Mapping[str, Callable[[], list[Row]]]
-Names = Annotated[list[str] | None, typer.Option(help="Only these; may be given several times.")]
 
 
 def bench(
@@ -45,7 +43,7 @@ def bench(
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer contestants, rounds and sizes.")] = False,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")] = Path("results"),
+    out: Out = Path("results"),
     as_json: AsJson = False,
 ) -> None:
     """Time a step against a plain ensemble, the bare pass, the matmul peak and other libraries.

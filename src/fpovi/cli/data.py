@@ -12,15 +12,12 @@ from rich.table import Table
 
 from fpovi._lookup import lookup
 from fpovi._progress import progress_bar
-from fpovi.cli.failure import one_line_errors
-from fpovi.cli.options import AsJson
+from fpovi.cli.options import AsJson, one_line_errors
 from fpovi.datasets.catalogue import DATASETS, DataFile
-from fpovi.datasets.fetching import fetch
-from fpovi.datasets.folder import Condition, condition, data_folder
+from fpovi.datasets.folder import Condition, condition, data_folder, fetch
 
 Folder = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="The folder; by default what FPOVI_DATA names, else the user's cache."),
+    Path | None, typer.Option("--data-dir", help="The folder; by default what FPOVI_DATA names, else the user's cache.")
 ]
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="Data sets.", autocompletion=lambda: list(DATASETS))

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fpovi import calibration
-from fpovi.cli.failure import about, one_line_errors
-from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, check_free
+from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, about, check_free, one_line_errors
 from fpovi.cli.predict import predict_table, target_names
 from fpovi.estimators import load
 from fpovi.plots import held_out_figures, save

@@ -4,20 +4,23 @@
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from fpovi._lookup import lookup
-from fpovi.cli.failure import about, one_line_errors, say
 from fpovi.cli.options import (
     AsJson,
     DataFile,
     Force,
+    about,
     check_free,
     number_or_auto,
+    one_line_errors,
     one_of,
+    say,
     whole_numbers,
     whole_or,
 )
@@ -30,8 +33,15 @@ from fpovi.tabular.files import read_table
 from fpovi.tabular.roles import TASKS, TableRoles, assign_roles
 
 ESTIMATORS: dict[str, Any] = {"regression": BNNRegressor, "classification": BNNClassifier}
-DEFAULTS: dict[str, Any] = BNNRegressor().get_params()  # those of the classifier too
-MODEL_PANEL, TRAINING_PANEL = "The model", "Training"
+USUAL: Any = BNNRegressor()  # its settings are the defaults, those of the classifier too
+HIDDEN = ",".join(map(str, USUAL.hidden_layer_sizes))
+model_option = partial(typer.Option, rich_help_panel="The model")
+training_option = partial(typer.Option, rich_help_panel="Training")
+
+
+def _part(name: str, text: str) -> Any:
+    """Make an option that takes one of the parts of a kind, such as a flow, by name."""
+    return one_of(part_names(name), text, rich_help_panel="The model")
 
 
 def fit(
@@ -45,90 +55,50 @@ def fit(
     weight: Annotated[str | None, typer.Option(help="A column: a row of weight 2 counts like that row twice.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be said several times.")] = None,
     force: Force = False,
-    hidden: Annotated[
-        str, typer.Option(help="Units of the hidden layers, with commas between.", rich_help_panel=MODEL_PANEL)
-    ] = ",".join(map(str, DEFAULTS["hidden_layer_sizes"])),
-    activation: Annotated[
-        str, one_of(part_names("activation"), "Of hidden units", rich_help_panel=MODEL_PANEL)
-    ] = DEFAULTS["activation"],
-    particles: Annotated[
-        int, typer.Option(help="How many networks stand for the posterior.", rich_help_panel=MODEL_PANEL)
-    ] = DEFAULTS["n_particles"],
+    hidden: Annotated[str, model_option(help="Units of the hidden layers, with commas between.")] = HIDDEN,
+    activation: Annotated[str, _part("activation", "Of hidden units")] = USUAL.activation,
+    particles: Annotated[int, model_option(help="How many networks stand for the posterior.")] = USUAL.n_particles,
     likelihood: Annotated[
-        str,
-        one_of(
-            part_names("likelihood"),
-            "How targets scatter; auto is gaussian, or categorical for classes",
-            rich_help_panel=MODEL_PANEL,
-        ),
+        str, _part("likelihood", "How targets scatter; auto is gaussian, or categorical for classes")
     ] = "auto",
     prior: Annotated[
-        str,
-        one_of(
-            part_names("prior"),
-            "Over functions; auto is nngp with scales that the evidence picks",
-            rich_help_panel=MODEL_PANEL,
-        ),
-    ] = DEFAULTS["prior"],
-    flow: Annotated[str, one_of(part_names("flow"), "How the networks move", rich_help_panel=MODEL_PANEL)] = DEFAULTS[
-        "flow"
-    ],
-    space: Annotated[
-        str, one_of(part_names("space"), "Where they are compared", rich_help_panel=MODEL_PANEL)
-    ] = DEFAULTS["space"],
-    kernel: Annotated[
-        str, one_of(part_names("kernel"), "By which they are compared; auto is a wide rbf", rich_help_panel=MODEL_PANEL)
-    ] = DEFAULTS["kernel"],
+        str, _part("prior", "Over functions; auto is nngp with scales that the evidence picks")
+    ] = USUAL.prior,
+    flow: Annotated[str, _part("flow", "How the networks move")] = USUAL.flow,
+    space: Annotated[str, _part("space", "Where they are compared")] = USUAL.space,
+    kernel: Annotated[str, _part("kernel", "By which they are compared; auto is a wide rbf")] = USUAL.kernel,
     measurement: Annotated[
-        str,
-        one_of(
-            part_names("measurement"),
-            "Inputs beside the data where functions are compared; auto is halo",
-            rich_help_panel=MODEL_PANEL,
-        ),
-    ] = DEFAULTS["measurement"],
+        str, _part("measurement", "Inputs beside the data where functions are compared; auto is halo")
+    ] = USUAL.measurement,
     max_categories: Annotated[
-        int, typer.Option(help="Levels of a column of categories that are told apart.", rich_help_panel=MODEL_PANEL)
-    ] = DEFAULTS["max_categories"],
-    learning_rate: Annotated[
-        str, typer.Option(help="Largest step size of Adam, or auto.", rich_help_panel=TRAINING_PANEL)
-    ] = DEFAULTS["learning_rate"],
+        int, model_option(help="Levels of a column of categories that are told apart.")
+    ] = USUAL.max_categories,
+    learning_rate: Annotated[str, training_option(help="Largest step size of Adam, or auto.")] = USUAL.learning_rate,
     batch_size: Annotated[
-        str, typer.Option(help="Rows of a step; auto takes all where they are few.", rich_help_panel=TRAINING_PANEL)
-    ] = DEFAULTS["batch_size"],
-    epochs: Annotated[
-        str, typer.Option(help="Passes over the table; auto goes by its size.", rich_help_panel=TRAINING_PANEL)
-    ] = DEFAULTS["max_epochs"],
+        str, training_option(help="Rows of a step; auto takes all where they are few.")
+    ] = USUAL.batch_size,
+    epochs: Annotated[str, training_option(help="Passes over the table; auto goes by its size.")] = USUAL.max_epochs,
     early_stopping: Annotated[
         bool,
-        typer.Option(
-            "--early-stopping",
-            help="Hold rows out, stop when they are predicted no better, keep the best.",
-            rich_help_panel=TRAINING_PANEL,
+        training_option(
+            "--early-stopping", help="Hold rows out, stop when they are predicted no better, keep the best."
         ),
-    ] = DEFAULTS["early_stopping"],
+    ] = USUAL.early_stopping,
     validation_fraction: Annotated[
-        float, typer.Option(help="Share of rows held out for early stopping.", rich_help_panel=TRAINING_PANEL)
-    ] = DEFAULTS["validation_fraction"],
-    seed: Annotated[
-        int, typer.Option(help="The same seed gives the same model, bit for bit.", rich_help_panel=TRAINING_PANEL)
-    ] = 0,
+        float, training_option(help="Share of rows held out for early stopping.")
+    ] = USUAL.validation_fraction,
+    seed: Annotated[int, training_option(help="The same seed gives the same model, bit for bit.")] = 0,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(
-            help="Where progress is kept until the model is written.",
-            show_default="MODEL.checkpoint",
-            rich_help_panel=TRAINING_PANEL,
-        ),
+        training_option(help="Where progress is kept until the model is written.", show_default="MODEL.checkpoint"),
     ] = None,
     devices: Annotated[
         str | None,
-        typer.Option(
+        training_option(
             help="How many devices share the networks, a number that divides --particles, or all that JAX sees.",
             show_default="not shared",
-            rich_help_panel=TRAINING_PANEL,
         ),
-    ] = DEFAULTS["devices"],
+    ] = USUAL.devices,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
 ) -> None:

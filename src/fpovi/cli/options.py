@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands share, and functions that read their values.
+"""Options that several commands share, functions that read their values, and the one line that refuses bad ones.
 
 Typer's own ranges are not used: it refuses a value in a box of several lines, where commands answer with one.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fpovi._lookup import MissingExtraError
 from fpovi.persistence import FileError, check_writable
+
+BAD_INPUT, INTERRUPTED = 2, 130  # what a process returns
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `fpovi fit` wrote.", show_default=False)]
 DataFile = Annotated[
@@ -24,6 +28,8 @@ DataFile = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")]
+Names = Annotated[list[str] | None, typer.Option(help="Only these; may be given several times.")]
 Unknown = Annotated[
     str,
     typer.Option(
@@ -74,3 +80,36 @@ def check_free(path: Path, force: bool) -> None:
     check_writable(path)
     if os.path.lexists(path) and not force:
         raise FileError(f"{path} exists already: choose another name, or --force to replace it")
+
+
+def _kept() -> str:
+    return "what was finished is kept, run the same command to go on"
+
+
+@contextmanager
+def one_line_errors(when_stopped: Callable[[], str] = _kept) -> Iterator[None]:
+    """Turn errors that a user can cause into one line on standard error; ``when_stopped()`` says what Ctrl-C left."""
+    try:
+        yield
+    except BrokenPipeError:  # the reader of a pipe has seen enough: typer ends quietly
+        raise
+    except (ValueError, OSError, ArithmeticError, MissingExtraError) as error:
+        say(str(error))
+        raise typer.Exit(BAD_INPUT) from error
+    except KeyboardInterrupt as error:
+        say(f"stopped; {when_stopped()}")
+        raise typer.Exit(INTERRUPTED) from error
+
+
+@contextmanager
+def about(what: object) -> Iterator[None]:
+    """Put ``what`` at the beginning of the message of a ``ValueError``."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error
+
+
+def say(message: str) -> None:
+    """Print one line on standard error."""
+    typer.echo(f"fpovi: {' '.join(message.split())}", err=True)

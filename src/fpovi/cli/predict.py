@@ -16,8 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fpovi._lookup import lookup
-from fpovi.cli.failure import about, one_line_errors
-from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, check_free
+from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, about, check_free, one_line_errors
 from fpovi.cli.progress import RowProgress
 from fpovi.estimators import load
 from fpovi.predictive import Predictive

@@ -15,10 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fpovi._lookup import lookup
-from fpovi.cli.failure import one_line_errors
-from fpovi.cli.options import one_of
+from fpovi.cli.options import AsJson, Names, Out, one_line_errors, one_of
 from fpovi.cli.progress import CellProgress
-from fpovi.datasets.splits import SPLIT_KINDS
+from fpovi.datasets.uci import SPLIT_KINDS
 from fpovi.experiments.harness.experiment import Options, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.sweep import sweep
@@ -28,13 +27,10 @@ from fpovi.experiments.harness.workers import BACKENDS
 from fpovi.experiments.registry import EXPERIMENTS, run_cell
 from fpovi.plots import save
 
-Out = Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Of the data and all that follows; or of --verify's choice.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what is there already.")]
 VERIFY = "Run so many finished cells again and compare; 1 is returned if one differs."
 MISMATCH = 1  # what the process returns
-Names = Annotated[list[str] | None, typer.Option(help="Only these; may be given several times.")]
 
 
 def demo(out: Out = Path("fpovi-demo"), seed: Seed = None, as_json: AsJson = False, fresh: Fresh = False) -> None:

@@ -8,8 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fpovi.cli.failure import one_line_errors
-from fpovi.cli.options import AsJson, ModelFile
+from fpovi.cli.options import AsJson, ModelFile, one_line_errors
 from fpovi.fitting.model_file import describe
 
 MOST_COLUMNS = 30

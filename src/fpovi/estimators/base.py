@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from fpovi._fast.compile_cache import make_room
 from fpovi.diagnostics import Diagnostics
-from fpovi.export.program import export_model
+from fpovi.export import export_model
 from fpovi.fitting.fit import Keys, Rows, RunSettings, fit_particles, hold_out, mesh_of, whole_particles
 from fpovi.fitting.model_file import PARTS, ModelFile, write_model
 from fpovi.fitting.parts import AUTO, choose_likelihood, layer_sizes, make_spec
@@ -248,7 +248,7 @@ class BaseBNN(BaseEstimator, ABC):
         write_model(found, path, force)
 
     def export(self, path: str | os.PathLike[str], format: str = "stablehlo", force: bool = True) -> None:
-        """Write predictions as a program that runs without fpovi: see :mod:`fpovi.export.program`.
+        """Write predictions as a program that runs without fpovi: see :mod:`fpovi.export`.
 
         Args:
             path: the file, replaced as a whole or left as it was.

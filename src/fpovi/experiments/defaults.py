@@ -11,13 +11,11 @@ from typing import Any
 from fpovi._lookup import lookup
 from fpovi.baselines import regressors
 from fpovi.calibration import evaluate
-from fpovi.datasets.splits import SPLIT_KINDS, load_split
-from fpovi.datasets.uci import UCI, Split
+from fpovi.datasets.uci import SPLIT_KINDS, UCI, Split, load_split
 from fpovi.estimators import BNNRegressor
-from fpovi.experiments.harness.comparison import SCORES, compare
 from fpovi.experiments.harness.experiment import Experiment, Options, Watch, grid, label_of_split, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
-from fpovi.experiments.harness.view import View
+from fpovi.experiments.harness.view import SCORES, View, compare
 from fpovi.experiments.uci.setups import SMALL
 from fpovi.likelihoods import gaussian
 from fpovi.predictive import Predictive

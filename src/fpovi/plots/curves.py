@@ -11,12 +11,7 @@ from fpovi.plots.style import DASHED, FUNCTION_SPACE, INK, MUTED, TRUTH, WEIGHT_
 from fpovi.types import Info
 
 # fields of Info that share one axis
-PANELS = (
-    ("log_likelihood",),
-    ("likelihood_norm", "prior_norm", "repulsion_norm"),
-    ("similarity",),
-    ("noise",),
-)
+PANELS = (("log_likelihood",), ("likelihood_norm", "prior_norm", "repulsion_norm"), ("similarity",), ("noise",))
 COLOURS = (FUNCTION_SPACE, WEIGHT_SPACE, INK, MUTED)
 MOST_POINTS = 200
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fpovi.experiments.approximation.fourier import cosine, fourier_network
+from fpovi.experiments.approximation.versions import cosine, fourier_network
 from fpovi.inference.particles import forward, sample_prior
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fpovi.experiments.approximation.moment_kernel import MomentKernel
+from fpovi.experiments.approximation.versions import MomentKernel
 from fpovi.flows import repulsion, svgd
 
 PRECISION = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, -0.3], [0.0, -0.3, 5.0]])

@@ -12,11 +12,10 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from fpovi.experiments.approximation import run as approximation
-from fpovi.experiments.approximation import view as approximation_view
+from fpovi.experiments import approximation
+from fpovi.experiments.approximation import gaussian_kl, versions
 from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Row
-from fpovi.experiments.sine.scores import gaussian_kl
 from fpovi.inference.batches import make_batch
 from fpovi.kernels import median_lengthscale
 from fpovi.plots import save
@@ -28,16 +27,16 @@ pytestmark = pytest.mark.usefixtures("loose_dtypes")
 def test_the_posterior_is_that_of_scikit_learn(every):
     y = approximation.targets(0)
     process = GaussianProcessRegressor(RBF(0.5, "fixed"), alpha=0.1**2, optimizer=None)
-    mean, covariance = process.fit(approximation.X[::every], y[::every]).predict(approximation.X_TEST, return_cov=True)
+    mean, covariance = process.fit(versions.X[::every], y[::every]).predict(versions.X_TEST, return_cov=True)
     # float64, a Gram matrix of condition 1e3
     np.testing.assert_allclose(approximation.posterior(y, every)[0], mean, rtol=1e-9)
     np.testing.assert_allclose(approximation.posterior(y, every)[1], covariance, rtol=1e-7, atol=1e-11)
 
 
-@pytest.mark.parametrize(("jitter", "least", "most"), [(approximation.JITTER, 0, 5e-5), (1e-4, 1e-3, 3e-3)])
+@pytest.mark.parametrize(("jitter", "least", "most"), [(versions.JITTER, 0, 5e-5), (1e-4, 1e-3, 3e-3)])
 def test_the_jitter_of_the_prior_leaves_next_to_nothing(jitter, least, most):
     """The posterior under K + jitter, in closed form: ten times as much would hide how the versions differ."""
-    y, (x, x_test) = approximation.targets(0), (approximation.X, approximation.X_TEST)
+    y, (x, x_test) = approximation.targets(0), (versions.X, versions.X_TEST)
     kernel = RBF(0.5)
     gain = np.linalg.solve(kernel(x) + (0.1**2 + jitter) * np.eye(21), kernel(x, x_test)).T
     covariance = kernel(x_test) + jitter * np.eye(3) - gain @ kernel(x, x_test)
@@ -46,7 +45,7 @@ def test_the_jitter_of_the_prior_leaves_next_to_nothing(jitter, least, most):
 
 def test_the_sampled_lengthscale_is_near_that_of_all_particles(x64):
     f = jax.random.normal(jax.random.key(0), (1000, 24), "float64")
-    sampled = approximation.sampled_kernel(3.0, 1000).at(f).lengthscale
+    sampled = versions.sampled_kernel(3.0, 1000).at(f).lengthscale
     # the median of 5,000 distances; a few per cent of their spread
     assert float(sampled) == pytest.approx(float(median_lengthscale(f, factor=3.0)), rel=0.03)
 
@@ -78,10 +77,10 @@ def test_the_mean_velocity_over_all_batches_vanishes_at_the_posterior():
     A batch sees its own marginals, each row with n/size of its weight. Exact steps on batches would be off by no more
     than this.
     """
-    x, n, size = np.concatenate([approximation.X, approximation.X_TEST]), len(approximation.X), approximation.BATCH
+    x, n, size = np.concatenate([versions.X, versions.X_TEST]), len(versions.X), approximation.BATCH
     total = len(x)
-    prior = np.exp(-((x - x.T) ** 2) / (2 * approximation.BANDWIDTH**2)) + approximation.JITTER * np.eye(total)
-    data = np.where(np.arange(total) < n, approximation.NOISE**-2, 0)
+    prior = np.exp(-((x - x.T) ** 2) / (2 * versions.BANDWIDTH**2)) + versions.JITTER * np.eye(total)
+    data = np.where(np.arange(total) < n, versions.NOISE**-2, 0)
     rows = np.array([(*some, *range(n, total)) for some in combinations(range(n), size)])
     block = (rows[:, :, None], rows[:, None, :])
 
@@ -109,7 +108,7 @@ def test_steps_along_a_root_are_those_of_its_coordinates():
     root = jnp.asarray([[2.0, 0.0], [1.0, 0.5]])
     z, centre = jnp.asarray([[[1.0], [1.0]]]), jnp.asarray([[[3.0], [-1.0]]])
     loss = lambda f: jnp.sum((f - centre) ** 2)  # noqa: E731
-    of_z, of_f = optax.adam(0.1), approximation.in_coordinates(root, optax.adam(0.1))
+    of_z, of_f = optax.adam(0.1), versions.in_coordinates(root, optax.adam(0.1))
     f, state_of_z, state_of_f = root @ z, of_z.init(z), of_f.init(z)
     for _ in range(5):
         steps, state_of_z = of_z.update(jax.grad(lambda z: loss(root @ z))(z), state_of_z)
@@ -120,16 +119,16 @@ def test_steps_along_a_root_are_those_of_its_coordinates():
 
 
 def test_every_step_sees_other_rows_which_stand_for_all_equally_often(x64):
-    algorithm, seen = approximation.network_version(2, 10, 1e-3).algorithm, []
+    algorithm, seen = versions.network_version(2, 10, 1e-3).algorithm, []
 
     def look(key, state, batch):
         seen.append(batch)
         return state, info
 
-    data = make_batch(approximation.X, approximation.targets(0))
+    data = make_batch(versions.X, approximation.targets(0))
     state = algorithm.init(jax.random.key(0), 2)
     _, info = algorithm.step(jax.random.key(0), state, data)
-    step = approximation.on_batches(16, algorithm._replace(step=look)).step
+    step = versions.on_batches(16, algorithm._replace(step=look)).step
     for number in range(2 * 21):
         step(jax.random.key(0), state._replace(step=jnp.asarray(number)), data)
     assert {len(np.unique(batch.x)) for batch in seen} == {16}
@@ -154,7 +153,7 @@ def test_a_short_run_comes_closer_and_is_followed(version, monkeypatch):
 def test_figure_and_table_come_from_rows(tmp_path):
     metrics = {"kl": 0.1, "baseline": 0.3, "steps": [1, 2, 3], "curve": [3.0, 1.0, 0.1]}
     rows = [Row(cell, metrics, 1.0, {}) for cell in approximation.cells(Options())]
-    assert all(path.stat().st_size > 5_000 for path in save(approximation_view.figure(rows), tmp_path / "figure"))
-    view = approximation_view.view(rows)
+    assert all(path.stat().st_size > 5_000 for path in save(approximation.figure(rows), tmp_path / "figure"))
+    view = approximation.view(rows)
     assert [line[0] for line in view.lines] == [str(seed) for seed in approximation.PRESETS["quick"].seeds]
     assert view.lines[0][1:-1] == [".300", *len(approximation.LABELS) * [".10000"]]

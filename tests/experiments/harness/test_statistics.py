@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fpovi.experiments.harness.comparison import SCORES, Score, compare
 from fpovi.experiments.harness.statistics import (
     Mean,
     best_methods,
@@ -19,6 +18,7 @@ from fpovi.experiments.harness.statistics import (
     plus_minus,
 )
 from fpovi.experiments.harness.store import Cell, Row
+from fpovi.experiments.harness.view import SCORES, Score, compare
 
 
 def splits(values):

@@ -6,7 +6,7 @@ import pytest
 
 from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Row, Store
-from fpovi.experiments.sine import complexity, complexity_view
+from fpovi.experiments.sine import complexity
 from fpovi.experiments.sine.posteriors import PosteriorDraws
 from fpovi.plots import save
 
@@ -34,7 +34,7 @@ def test_every_width_is_measured_against_its_own_reference(monkeypatch, tmp_path
     cells = complexity.cells(Options("paper"))
     assert len(cells) == 5 * 5 * 6
     assert {complexity.reference_of(cell).dataset for cell in cells} == {"5", "10", "20", "50", "100"}
-    lines = complexity_view.table(normal_rows(monkeypatch, tmp_path))
+    lines = complexity.table(normal_rows(monkeypatch, tmp_path))
     collapsed = next(line for line in lines if line["method"] == "w_svgd")
     # N(0, .1²) against N(0, 1): W2 = .9, a tenth of the spread; both to the error of fifty draws
     assert collapsed["w2"] == pytest.approx(0.9, abs=0.03)
@@ -43,8 +43,8 @@ def test_every_width_is_measured_against_its_own_reference(monkeypatch, tmp_path
 
 def test_figure_and_table_come_from_rows(monkeypatch, tmp_path):
     rows = normal_rows(monkeypatch, tmp_path)
-    assert all(path.stat().st_size > 10_000 for path in save(complexity_view.figure(rows), tmp_path / "figure"))
-    view = complexity_view.view(rows)
+    assert all(path.stat().st_size > 10_000 for path in save(complexity.figure(rows), tmp_path / "figure"))
+    view = complexity.view(rows)
     assert len(view.lines) == len(rows)
     assert {view.lines[number][1] for number in view.bold} == {"f-GFSF"}
 

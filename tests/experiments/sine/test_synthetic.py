@@ -12,9 +12,9 @@ import pytest
 from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Store
 from fpovi.experiments.harness.sweep import sweep
-from fpovi.experiments.sine import posteriors, synthetic, synthetic_view
+from fpovi.experiments.sine import posteriors, synthetic
+from fpovi.experiments.sine.comparison import predictive_band, quantiles, regions, wasserstein2
 from fpovi.experiments.sine.posteriors import GRID, PosteriorDraws, gp_posterior, sine_task
-from fpovi.experiments.sine.scores import predictive_band, quantiles, regions, wasserstein2
 from fpovi.plots import save
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")
@@ -103,10 +103,10 @@ def test_function_space_is_where_it_should_be_in_the_committed_rows():
 @pytest.mark.parametrize("preset", synthetic.PRESETS)
 def test_figure_and_table_come_from_rows(preset, tmp_path):
     rows = rows_of(preset)
-    paths = save(synthetic_view.figure(rows), tmp_path / "figure")
+    paths = save(synthetic.figure(rows), tmp_path / "figure")
     assert [path.suffix for path in paths] == [".png", ".svg"]
     assert all(path.stat().st_size > 10_000 for path in paths)
-    lines = synthetic_view.table(rows)
+    lines = synthetic.table(rows)
     assert [line["method"] for line in lines] == [synthetic.LABELS[row.cell.method] for row in rows]
     json.dumps(lines)
 

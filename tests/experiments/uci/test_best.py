@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fpovi.experiments.uci import best as uci_best
-from fpovi.experiments.uci import methods as uci_methods
+from fpovi.experiments.uci import run as uci
 from fpovi.likelihoods import gaussian
 from fpovi.predictive import Predictive
 from fpovi.types import DivergedError
@@ -51,7 +51,7 @@ def test_the_candidate_that_predicts_held_out_rows_learns_from_all(monkeypatch):
     candidates = {"gaussian": WRONG, "mixture": (6.0, 1.0), "student_t": (0.5, 1.0)}
     split, asked = a_split(), fixed_candidates(monkeypatch, **candidates)
     monkeypatch.setattr(uci_best, "TRIAL_STEPS", 5)
-    found = uci_methods.METHODS["fpovi"](uci_methods.TrainingTask(0, split, (5,), 10, 4), lambda *_: None)
+    found = uci.METHODS["fpovi"](uci.TrainingTask(0, split, (5,), 10, 4), lambda *_: None)
     assert found.metrics["way"] == "student_t"
     # errors are half the noise; factors are 6 % apart
     assert found.metrics["stretch"] == pytest.approx(0.5, rel=0.03)

@@ -16,7 +16,6 @@ from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Cell, Store
 from fpovi.experiments.harness.sweep import sweep
 from fpovi.experiments.registry import EXPERIMENTS
-from fpovi.experiments.uci import methods as uci_methods
 from fpovi.experiments.uci import paper_learners
 from fpovi.experiments.uci import run as uci
 from fpovi.experiments.uci.setups import CITED, LABELS, SETUPS, Preset
@@ -130,15 +129,15 @@ def test_every_row_is_as_likely_an_extra_point_as_any_other(key):
     "method",  # the other flows are built alike, and take as long to compile
     [
         m if m in ONE_OF_EACH else pytest.param(m, marks=pytest.mark.slow)
-        for m in uci_methods.METHODS
+        for m in uci.METHODS
         if m not in ("gp", "fpovi", "nuts")
     ],
 )
 def test_splits_of_a_set_share_programs(method, monkeypatch):
     """One more split, with other rows, scales and seed, compiles no step."""
     monkeypatch.setattr(paper_learners, "PARTICLES", 4)
-    task = lambda seed: uci_methods.TrainingTask(seed, a_split(seed), (5,), 10, 2)  # noqa: E731
-    run = lambda seed: uci_methods.METHODS[method](task(seed), lambda *_: None).predictive  # noqa: E731
+    task = lambda seed: uci.TrainingTask(seed, a_split(seed), (5,), 10, 2)  # noqa: E731
+    run = lambda seed: uci.METHODS[method](task(seed), lambda *_: None).predictive  # noqa: E731
     first = run(0)
     programs = _chunk._cache_size()
     second = run(1)
@@ -149,10 +148,10 @@ def test_splits_of_a_set_share_programs(method, monkeypatch):
 
 def test_nuts_answers_with_draws_of_the_posterior(monkeypatch):
     """Targets are 10 x plus noise of 1, on a scale of 20; a few short chains of a small network know that roughly."""
-    monkeypatch.setattr(uci_methods, "CHAINS", {"chains": 2, "warmup": 100, "draws": 50})
-    monkeypatch.setattr(uci_methods, "KEPT_DRAWS", 25)
-    task = uci_methods.TrainingTask(0, a_split(rows=70), (4,), 10, 1)
-    answer = uci_methods.METHODS["nuts"](task, lambda *_: None)
+    monkeypatch.setattr(uci, "CHAINS", {"chains": 2, "warmup": 100, "draws": 50})
+    monkeypatch.setattr(uci, "KEPT_DRAWS", 25)
+    task = uci.TrainingTask(0, a_split(rows=70), (4,), 10, 1)
+    answer = uci.METHODS["nuts"](task, lambda *_: None)
     assert answer.predictive.f.shape == (25, 10, 1)
     assert answer.predictive.params.shape == (25,)
     assert answer.metrics.keys() == {"rhat_median", "rhat_most", "divergent"}
@@ -167,7 +166,7 @@ def test_held_out_rows_choose_the_epoch(monkeypatch):
     monkeypatch.setattr(paper_learners, "PARTICLES", 4)
     x, y, *_ = a_split(1)
     valid = x, 300 - y  # mirrored at the mean: the better the training rows are known, the less probable
-    task, states = uci_methods.TrainingTask(0, a_split(), (5,), 10, 60, valid=valid), []
+    task, states = uci.TrainingTask(0, a_split(), (5,), 10, 60, valid=valid), []
     assert task.settings == paper_learners.RunSettings(steps=180, batch_size=10, report_every=60)
 
     def learn(*given):
@@ -176,7 +175,7 @@ def test_held_out_rows_choose_the_epoch(monkeypatch):
             *given, lambda state, history: (states.append(state), report(state, history))[1]
         )
 
-    answer, model = uci_methods.train_networks(learn, task, lambda *_: None), uci_methods.scaled_model(task)
+    answer, model = uci.train_networks(learn, task, lambda *_: None), uci.scaled_model(task)
     probable = [float(jnp.sum(model.predict(state, valid[0]).log_prob(valid[1][:, None]))) for state in states]
     assert [int(state.step) for state in states] == [60, 120, 180]
     assert np.argmax(probable) < 2  # else the last would do too
@@ -243,14 +242,14 @@ def test_every_method_of_a_setup_is_known(name):
     setup = SETUPS[name]
     for preset in setup.presets.values():
         assert {*preset.methods, *preset.from_paper_preset} <= set(setup.methods)
-    assert set(setup.methods) <= set(uci_methods.METHODS)
+    assert set(setup.methods) <= set(uci.METHODS)
     assert {method for _, _, method in setup.published} <= {*setup.methods, *CITED}
     if setup.held_out:
         assert set(setup.methods) <= set(paper_learners.LEARNERS)  # whose reports have networks that can be chosen
 
 
 def test_every_method_has_a_name_and_every_baseline_a_method():
-    assert set(LABELS) == set(uci_methods.METHODS)
+    assert set(LABELS) == set(uci.METHODS)
     assert len(BASELINES) == 4  # one of them, the ensemble, is a flow of weight space here
 
 

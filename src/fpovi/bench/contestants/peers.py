@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from fpovi.baselines import optimisation
 from fpovi.bench.contestants.ours import LEARNING_RATE, optimiser
 from fpovi.bench.settings import Setting, Workload, make_workload
 from fpovi.bench.timing import Run, UnavailableError, compile_run
 from fpovi.inference.particles import init_particles
-from fpovi.inference.score import log_density, weighted_log_likelihood
 from fpovi.types import Batch, PyTree
 
 
@@ -32,11 +32,7 @@ def import_peer(module: str, install: str) -> Any:
 
 def log_posterior(parts: Workload, particle: tuple[PyTree, PyTree], rows: Batch) -> Array:
     """Return the log-posterior of one network and its noise up to a constant, which all in weight space maximise."""
-    theta, params = particle
-    outputs, _ = parts.network.apply(theta, (), rows.x, True)
-    one = jax.tree.map(lambda leaf: leaf[None], params)
-    fit, _ = weighted_log_likelihood(parts.likelihood, one, parts.likelihood.canonical(outputs)[None], rows)
-    return fit + parts.network.log_prior(theta) + log_density(parts.likelihood, params)
+    return optimisation.log_posterior(parts.network, parts.likelihood, particle, rows)[0]
 
 
 def starting_particles(parts: Workload, n: int) -> tuple[PyTree, PyTree]:

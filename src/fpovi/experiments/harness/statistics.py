@@ -78,6 +78,12 @@ def p_value(difference: Mean) -> float:
     return float(2 * stats.t.sf(abs(difference.value) / difference.error, difference.splits - 1))
 
 
+def difference_record(scores: Scores, reference: Scores) -> dict[str, Any] | None:
+    """Return the :func:`paired_difference` and its p-value as a record for JSON, or None where no split is shared."""
+    difference = paired_difference(scores, reference)
+    return None if difference is None else {**as_record(difference), "p": p_value(difference)}
+
+
 def collect(rows: Sequence[Row], metric: str) -> dict[str, dict[str, dict[Split, float]]]:
     """Return ``metric`` by data set, method and split, in the order of rows; rows without it are left out."""
     found: dict[str, dict[str, dict[Split, float]]] = {}

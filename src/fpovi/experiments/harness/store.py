@@ -29,7 +29,7 @@ class Cell:
         split: the number of a division of the data into rows for training and rows for tests.
         seed: seeds the method, and the data where they are made.
         preset: the name of a set of choices, such as the number of epochs.
-        split_kind: how such divisions are made, for UCI sets a name in :data:`fpovi.datasets.splits.SPLIT_KINDS`.
+        split_kind: how such divisions are made, for UCI sets a name in :data:`fpovi.datasets.uci.SPLIT_KINDS`.
     """
 
     experiment: str
@@ -124,7 +124,7 @@ def _versions() -> dict[str, str]:
         **{name: version(name) for name in VERSIONED},
         **({"revision": revision} if revision else {}),
         "processor": processor(),
-        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        "cores": str(count_cores()),
     }
 
 
@@ -156,11 +156,21 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def processor() -> str:
-    """Return name, family, model and widest vector instructions of the processor, as far as the system tells."""
+def count_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_facts() -> dict[str, str]:
+    """Return what the system says of its first core, nothing where it keeps no list of them."""
     path = Path("/proc/cpuinfo")
     first = path.read_text().split("\n\n", maxsplit=1)[0] if path.exists() else ""
-    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+
+
+def processor() -> str:
+    """Return name, family, model and widest vector instructions of the processor, as far as the system tells."""
+    facts = cpu_facts()
     if "model name" not in facts:
         return platform.processor() or platform.machine()
     widest = next((name for name in VECTORS if name in facts.get("flags", "").split()), "")

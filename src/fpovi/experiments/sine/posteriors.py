@@ -15,6 +15,7 @@ import optax
 from numpy.typing import NDArray
 
 from fpovi.baselines.nuts import nuts
+from fpovi.baselines.optimisation import decaying_adam
 from fpovi.datasets.sine import sine
 from fpovi.experiments.harness.experiment import Watch
 from fpovi.experiments.paper_parts import PAPER_FLOWS, PAPER_KERNELS, median_rbf
@@ -111,13 +112,7 @@ def gp_posterior(seed: int, task: SineTask, watch: Watch) -> PosteriorDraws:
 
 
 def particle_posterior(
-    make: MakeAlgorithm,
-    steps: int,
-    seed: int,
-    task: SineTask,
-    watch: Watch,
-    *,
-    first: MakeAlgorithm | None = None,
+    make: MakeAlgorithm, steps: int, seed: int, task: SineTask, watch: Watch, *, first: MakeAlgorithm | None = None
 ) -> PosteriorDraws:
     """Run ``make(task, steps)``, or half of the steps after as many of ``first``, and evaluate f on the grid."""
     key_start, key_run = jax.random.split(jax.random.key(seed))
@@ -145,7 +140,7 @@ def function_space_ours(
 
     Without a function prior, the prior is that of the weights.
     """
-    network, optimiser = task.network(), _decaying_adam(rate, steps)
+    network, optimiser = task.network(), decaying_adam(steps, rate)
     return function_space(
         network,
         gaussian(NOISE, floor=0.0),
@@ -190,7 +185,7 @@ def weight_space_ours(flow: str, task: SineTask, steps: int, rate: float = 4e-3,
         flow=PAPER_FLOWS[flow],
         kernel=PAPER_KERNELS[kernel],
         measurement=halo(20, reach=2.0, scale=1.0),
-        optimiser=_decaying_adam(rate, steps),
+        optimiser=decaying_adam(steps, rate),
     )
 
 
@@ -201,7 +196,3 @@ def noisy_training_inputs(bandwidth: float) -> Measurement:
         return jnp.concatenate([x, x + jnp.asarray(bandwidth, x.dtype) * jax.random.normal(key, x.shape, x.dtype)])
 
     return draw
-
-
-def _decaying_adam(rate: float, steps: int) -> optax.GradientTransformation:
-    return optax.adam(optax.cosine_decay_schedule(rate, steps))

@@ -16,15 +16,13 @@ from matplotlib.figure import Figure
 
 from fpovi._lookup import lookup
 from fpovi.calibration import nll
-from fpovi.datasets.splits import SPLIT_KINDS
-from fpovi.datasets.uci import UCI
+from fpovi.datasets.uci import SPLIT_KINDS, UCI
 from fpovi.experiments.harness.experiment import Options, Watch, grid, silent
 from fpovi.experiments.harness.statistics import mean_of, plus_minus
 from fpovi.experiments.harness.store import Cell, Row, Store
-from fpovi.experiments.harness.view import View
-from fpovi.experiments.uci.methods import scaled_model
+from fpovi.experiments.harness.view import View, name_once
 from fpovi.experiments.uci.paper_learners import LEARNERS
-from fpovi.experiments.uci.run import load_task
+from fpovi.experiments.uci.run import load_task, scaled_model
 from fpovi.experiments.uci.setups import LABELS
 from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, WEIGHT_SPACE
 from fpovi.types import Info, State
@@ -94,7 +92,7 @@ def chosen_epoch(metrics: dict[str, Any]) -> tuple[int, float]:
 
 def view(rows: Sequence[Row]) -> View:
     """Return a table with a line per method: does it settle, and would it have been better to stop?"""
-    records, lines, last = [], [], ""
+    records, lines = [], []
     for dataset, method in dict.fromkeys((row.cell.dataset, row.cell.method) for row in rows):
         found = [row.metrics for row in rows if (row.cell.dataset, row.cell.method) == (dataset, method)]
         curves = [summarise(metrics) for metrics in found]
@@ -102,9 +100,8 @@ def view(rows: Sequence[Row]) -> View:
         means["rise"] = mean_of([curve.last - curve.lowest for curve in curves])
         means["chosen"] = mean_of([chosen_epoch(metrics)[1] for metrics in found])
         shown = [plus_minus(means[name]) for name in ("last", "chosen", "lowest", "rise", "change")]
-        lines.append([dataset if dataset != last else "", LABELS[method], *shown, f"{means['epoch'].value:.0f}"])
+        lines.append([dataset, LABELS[method], *shown, f"{means['epoch'].value:.0f}"])
         records.append({"dataset": dataset, "method": method, **{name: m.value for name, m in means.items()}})
-        last = dataset
     epochs = rows[0].metrics["epochs"]
     return View(
         title="Held-out NLL in the course of training",
@@ -114,7 +111,7 @@ def view(rows: Sequence[Row]) -> View:
             "rise: from the lowest to the last; change: root mean square from report to report in the second half",
         ),
         columns=("set", "method", "last", "chosen", "lowest", "rise", "change", "lowest at epoch"),
-        lines=lines,
+        lines=name_once(lines),
         records=records,
         keys=2,
     )

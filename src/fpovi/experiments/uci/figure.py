@@ -5,16 +5,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fpovi.experiments.harness.comparison import SCORES
 from fpovi.experiments.harness.store import Row
+from fpovi.experiments.harness.view import SCORES, method_chart
 from fpovi.experiments.uci.published import ROUNDING
 from fpovi.experiments.uci.setups import CITED, Setup
 from fpovi.experiments.uci.view import NAMES, Record, view
-from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, WEIGHT_SPACE
+from fpovi.plots import FUNCTION_SPACE, INK, MUTED, WEIGHT_SPACE
 
 COLOURS = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE, "fp": INK}  # by the start of a method's name
 
@@ -24,23 +23,20 @@ def figure(setup: Setup, rows: Sequence[Row]) -> Figure:
     records = view(setup, rows).records
     datasets = list(dict.fromkeys(record["dataset"] for record in records))
     methods = [name for name in NAMES if any(record["method"] == name for record in records)]
-    with mpl.rc_context(STYLE):
-        drawing = Figure(figsize=(1.2 + 1.5 * len(datasets), 1.6 + 0.36 * len(methods)), layout="constrained")
-        axes = drawing.subplots(2, len(datasets), sharey=True, squeeze=False)
-        for line, metric in zip(axes, ("rmse", "nll"), strict=True):
-            for panel, dataset in zip(line, datasets, strict=True):
-                here = [r for r in records if r["dataset"] == dataset and r["metric"] == metric]
-                _draw(panel, here, methods)
-                panel.set_title(dataset if metric == "rmse" else "")
-                panel.set_xlabel(SCORES[metric].label)
-        axes[0, 0].set_yticks(range(len(methods)), [NAMES[name] for name in methods])
-        axes[0, 0].set_ylim(len(methods) - 0.4, -0.6)  # the first on top, and room for its marker
-        counts = {record["splits"] for record in records if "splits" in record}
-        over = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-        drawing.supxlabel(
-            f"filled: measured here, means over {over} splits; hollow: published by Wang et al. (2019)", fontsize=9
-        )
-    return drawing
+    counts = {record["splits"] for record in records if "splits" in record}
+    over = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+
+    def draw(panel: Axes, dataset: str, metric: str) -> None:
+        _draw(panel, [r for r in records if r["dataset"] == dataset and r["metric"] == metric], methods)
+
+    return method_chart(
+        datasets,
+        [NAMES[name] for name in methods],
+        {metric: SCORES[metric].label for metric in ("rmse", "nll")},
+        draw,
+        (1.2 + 1.5 * len(datasets), 1.6 + 0.36 * len(methods)),
+        f"filled: measured here, means over {over} splits; hollow: published by Wang et al. (2019)",
+    )
 
 
 def _draw(panel: Axes, records: Sequence[Record], methods: Sequence[str]) -> None:
@@ -57,7 +53,6 @@ def _draw(panel: Axes, records: Sequence[Record], methods: Sequence[str]) -> Non
         if theirs := _published(record):
             hollow: dict[str, Any] = {"fmt": "o", "color": colour, "mfc": "white", "alpha": 0.6}
             panel.errorbar(theirs[0], place + (0.3 if ours else 0.0), xerr=theirs[1], **hollow)
-    panel.grid(axis="x", color=MUTED, alpha=0.2)
 
 
 def _limits(records: Sequence[Record]) -> tuple[float, float]:

@@ -38,6 +38,7 @@ from jaxtyping import Array, Float
 
 from fpovi._fast.threefry import normals
 from fpovi.baselines import BASELINES
+from fpovi.baselines.optimisation import decaying_adam
 from fpovi.experiments.paper_parts import PAPER_FLOWS, PAPER_KERNELS, median_rbf
 from fpovi.inference import function_space, weight_space
 from fpovi.inference.loop import run
@@ -172,16 +173,10 @@ def baseline_learner(name: str, learning_rate: float | None = None, **options: A
 
     def learn(key: Key, network: Network, data: Batch, settings: RunSettings, report: Report) -> State:
         given = {"num_steps": settings.steps, "n": PARTICLES, "batch_size": settings.batch_size, "watch": report}
-        climbs = {} if learning_rate is None else {"optimiser": _decaying_adam(learning_rate, settings.steps)}
+        climbs = {} if learning_rate is None else {"optimiser": decaying_adam(settings.steps, learning_rate)}
         return BASELINES[name](key, network, LIKELIHOOD, data, **given, **climbs, **options)
 
     return learn
-
-
-@lru_cache
-def _decaying_adam(rate: float, steps: int) -> optax.GradientTransformation:
-    """Return the same object for the same numbers: programs are found by it."""
-    return optax.adam(optax.cosine_decay_schedule(rate, steps))
 
 
 def _run(key: Key, algorithm: ParametrisedAlgorithm, data: Batch, settings: RunSettings, report: Report) -> State:

@@ -37,17 +37,7 @@ CITED = {
     "mfvi": "MFVI, cited",
     "alpha-dropout": "α-dropout, cited",
 }
-FLOW_METHODS = (
-    "f-svgd",
-    "f-w-sgld-b",
-    "f-pi-sgld",
-    "f-gfsf",
-    "w-svgd",
-    "w-w-sgld-b",
-    "w-pi-sgld",
-    "w-gfsf",
-    "ensemble",
-)
+FLOW_METHODS = (*(f"{space}-{flow}" for space in "fw" for flow in ("svgd", "w-sgld-b", "pi-sgld", "gfsf")), "ensemble")
 BASELINE_METHODS = ("mc-dropout", "bbb", "sghmc", "gp")
 SMALL_SETS_ONLY = {"nuts": ("boston", "concrete", "energy", "yacht")}  # methods too slow for more than 1,100 rows
 KERNEL_METHODS = ("w-svgd-kf", "w-svgd-ka", "w-w-sgld-b-kf", "w-w-sgld-b-ka")  # weight space, kernels of outputs

@@ -6,17 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fpovi.experiments.harness.comparison import SCORES, compare
-from fpovi.experiments.harness.statistics import (
-    Scores,
-    collect,
-    from_record,
-    mean_of,
-    paired_difference,
-    plus_minus,
-)
+from fpovi.experiments.harness.statistics import Scores, collect, from_record, mean_of, paired_difference, plus_minus
 from fpovi.experiments.harness.store import Row
-from fpovi.experiments.harness.view import View
+from fpovi.experiments.harness.view import SCORES, View, compare, name_once
 from fpovi.experiments.uci.published import Published, errors_apart
 from fpovi.experiments.uci.setups import CITED, LABELS, PAPER_PRESET, Preset, Setup
 
@@ -109,7 +101,7 @@ def _epochs(preset: Preset) -> str:
 
 
 def _lines(by_place: dict[Place, Record], seconds: dict[tuple[str, str], float]) -> list[list[str]]:
-    lines, last = [], ""
+    lines = []
     most = {dataset: 0 for dataset, _, _ in by_place}
     for (dataset, _, _), record in by_place.items():
         most[dataset] = max(most[dataset], record.get("splits", 0))
@@ -120,13 +112,12 @@ def _lines(by_place: dict[Place, Record], seconds: dict[tuple[str, str], float])
                 continue
             own = {metric: _ours(record, most[dataset]) for metric, record in of_method.items()}
             lines.append([
-                dataset if dataset != last else "", NAMES[method],
+                dataset, NAMES[method],
                 own["rmse"], _theirs(of_method["rmse"]), own["nll"], _theirs(of_method["nll"]),
                 own["crps"], own["coverage_95"], _difference(of_method["nll"], most[dataset]),
                 f"{seconds[dataset, method]:.0f}" if (dataset, method) in seconds else "",
             ])  # fmt: skip
-            last = dataset
-    return lines
+    return name_once(lines)
 
 
 def _with_published(setup: Setup, record: Record) -> Record:

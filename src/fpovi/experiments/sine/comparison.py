@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of draws of f against the exact posterior, region by region, and the numbers that a figure needs.
+"""Posteriors of the sine data beside the exact one: metrics, region by region, and panels of figures.
 
 A method is scored by 50 functions; one that can give more (NUTS, a Gaussian process) by the mean over random subsets of
-50, so that NUTS itself shows what 50 independent draws can reach. All in standardised y.
+50, so that NUTS itself shows what 50 independent draws can reach. Metrics are in standardised y, panels in its own
+units.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from fpovi.datasets.sine import sine
 from fpovi.experiments.harness.store import Row
-from fpovi.experiments.sine.posteriors import NOISE, PARTICLES, Draws, PosteriorDraws
+from fpovi.experiments.sine.posteriors import NOISE, PARTICLES, Draws, PosteriorDraws, sine_task
+from fpovi.plots import TRUTH, fan, observations, outline
 
 GAP = (0.6, 0.8)  # in the data
 SUBSETS = 20  # of 50 draws
 CURVES = 8
 NOISE_LEVELS = 101
 Quantiles = NDArray[np.float64]
-REGION_NAMES = ("all", "data", "gap", "outside")
+REGIONS = ("data", "gap", "outside")
 
 LEVELS = (np.arange(100) + 0.5) / 100
 
@@ -99,18 +104,36 @@ def wasserstein2(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np
     return np.sqrt(np.mean((np.asarray(a) - np.asarray(b)) ** 2, axis=0))
 
 
-def gaussian_kl(
-    mean: NDArray[np.floating],
-    covariance: NDArray[np.floating],
-    to_mean: NDArray[np.floating],
-    to_covariance: NDArray[np.floating],
-) -> float:
-    r"""Return the KL divergence from one multivariate normal to another.
+Rescale = Callable[[ArrayLike], NDArray[np.float64]]
 
-    .. math:: \tfrac12\big(\mathrm{tr}(S^{-1}C) + (\mu-m)^T S^{-1} (\mu-m) - d + \log|S| - \log|C|\big)
-    """
-    difference = to_mean - mean
-    solved = np.linalg.solve(to_covariance, np.column_stack([covariance, difference]))
-    trace, quadratic = np.trace(solved[:, :-1]), difference @ solved[:, -1]
-    log_det = np.linalg.slogdet(to_covariance)[1] - np.linalg.slogdet(covariance)[1]
-    return float(0.5 * (trace + quadratic - len(mean) + log_det))
+
+def posterior_panel(
+    panel: Axes,
+    x: NDArray[np.float64],
+    metrics: dict[str, Any],
+    truth: Row,
+    colour: str,
+    curves: Sequence[ArrayLike] = (),
+) -> None:
+    """Draw 95 % of f in dark, and in light 95 % of a new y or, if given, ``curves`` (some of the functions)."""
+    original = rescale(truth.cell.seed)
+    if not curves:
+        lower, upper = (original(edge) for edge in metrics["predictive"])
+        panel.fill_between(x, lower, upper, color=colour, alpha=0.13, linewidth=0, label="95 % of a new y")
+    shown = [original(curve) for curve in curves]
+    fan(panel, x, original(metrics["mean"]), [original(edge) for edge in metrics["band"]], shown, colour)
+    outline(panel, x, [original(edge) for edge in truth.metrics["band"]], "NUTS, 95 %")
+    observations(panel, *sine(truth.cell.seed))
+    panel.set_xlim(x[0], x[-1])
+
+
+def annotate_distance(panel: Axes, metrics: dict[str, Any], name: str = "W2") -> None:
+    """Write the distance to the exact posterior into a corner."""
+    text = f"{name} {metrics['w2']['all']:.2f}"
+    panel.set_title(text, loc="right", color=TRUTH, fontsize=9, fontweight="normal")
+
+
+def rescale(seed: int) -> Rescale:
+    """Return the map from standardised y to its own units."""
+    scaling = sine_task(seed).y_scaling
+    return lambda values: np.asarray(values) * scaling.scale + scaling.shift

@@ -17,11 +17,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from fpovi.datasets import assembly, catalogue, fetching
-from fpovi.datasets.assembly import cifar10_subset, digest, member, regression
-from fpovi.datasets.catalogue import DATASETS, DataFile, DataSet
-from fpovi.datasets.fetching import DownloadError, fetch
-from fpovi.datasets.folder import Condition, condition
+from fpovi.datasets import catalogue
+from fpovi.datasets import folder as data_folder
+from fpovi.datasets.catalogue import DATASETS, DataFile, DataSet, cifar10_subset, member, regression
+from fpovi.datasets.folder import Condition, DownloadError, condition, digest, fetch
 from fpovi.datasets.uci import load_uci
 from support.commands import call, good, refusal
 
@@ -140,7 +139,7 @@ def test_a_wrong_checksum_leaves_what_was_there(server, tmp_path):
 
 
 def test_an_endless_file_is_given_up(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "MOST_BYTES", 1000)
+    monkeypatch.setattr(data_folder, "MOST_BYTES", 1000)
     with pytest.raises(DownloadError, match="more than 1000 bytes"):
         fetch(one_file(server, "good"), tmp_path, **NO_PAUSE)
 
@@ -149,7 +148,7 @@ def test_pauses_grow(server, monkeypatch):
     slept = []
     monkeypatch.setattr(time, "sleep", slept.append)
     with pytest.raises(DownloadError):
-        fetching.download(f"{server.address}/busy", pause=2.0)
+        data_folder.download(f"{server.address}/busy", pause=2.0)
     assert slept == [2.0, 4.0]
 
 
@@ -228,8 +227,8 @@ def test_a_member_of_an_archive():
 
 
 def test_the_first_pictures_of_every_class(monkeypatch):
-    monkeypatch.setattr(assembly, "TRAIN_PER_CLASS", 2)
-    monkeypatch.setattr(assembly, "TEST_PER_CLASS", 1)
+    monkeypatch.setattr(catalogue, "TRAIN_PER_CLASS", 2)
+    monkeypatch.setattr(catalogue, "TEST_PER_CLASS", 1)
     rng = np.random.default_rng(0)
     batches = {
         name: np.column_stack([np.arange(30) % 10, rng.integers(0, 256, (30, 3072))]).astype(np.uint8)

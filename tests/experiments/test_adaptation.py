@@ -9,9 +9,9 @@ import pytest
 from sklearn.decomposition import PCA
 
 from fpovi.baselines import regressors
-from fpovi.datasets.uci import Regression
+from fpovi.datasets.uci import Regression, divide
 from fpovi.estimators import BNNRegressor
-from fpovi.experiments.adaptation import run as adaptation
+from fpovi.experiments import adaptation
 from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Cell, Row
 from fpovi.experiments.registry import EXPERIMENTS
@@ -29,7 +29,7 @@ def a_set(rows=100):
 
 def test_regions_are_complete_and_on_two_sides_of_scikit_learns_component():
     x = a_set().x
-    regions = adaptation.divide(x, 0)
+    regions = divide(x, 0)
     assert sorted(np.concatenate(regions)) == list(range(100))
     assert tuple(map(len, regions)) == (63, 7, 15, 15)
     z = (x - x.mean(axis=0)) / x.std(axis=0)
@@ -40,7 +40,7 @@ def test_regions_are_complete_and_on_two_sides_of_scikit_learns_component():
 
 
 def test_divisions_differ_within_their_regions():
-    first, second = (adaptation.divide(a_set().x, number) for number in range(2))
+    first, second = (divide(a_set().x, number) for number in range(2))
     assert set(first.train) != set(second.train)
     assert {*first.unlabelled, *first.target} == {*second.unlabelled, *second.target}
 
@@ -66,7 +66,7 @@ def test_a_cell_scores_both_regions(monkeypatch):
     assert found["rmse"] == pytest.approx(30, rel=1e-3)  # float32
     assert found["source_rmse"] < 0.01
     assert found["coverage_95"] == 0
-    regions = adaptation.divide(data.x, 3)
+    regions = divide(data.x, 3)
     np.testing.assert_array_equal(asked[0][1], data.x[regions.unlabelled])
     np.testing.assert_array_equal(asked[0][0].split.y_train, data.y[regions.train])
 
@@ -74,7 +74,7 @@ def test_a_cell_scores_both_regions(monkeypatch):
 @pytest.mark.usefixtures("loose_dtypes")
 def test_extra_points_lie_in_the_target_region(monkeypatch):
     """f-SVGD compares near the target's inputs, in the units of the training rows."""
-    data, regions, seen = a_set(), adaptation.divide(a_set().x, 0), []
+    data, regions, seen = a_set(), divide(a_set().x, 0), []
     monkeypatch.setattr(
         adaptation, "train_networks", lambda learn, task, watch: adaptation.gaussian_process(task, watch)
     )
@@ -92,7 +92,7 @@ def test_extra_points_lie_in_the_target_region(monkeypatch):
 @pytest.mark.usefixtures("loose_dtypes")
 def test_the_estimator_compares_at_the_targets_inputs_too(monkeypatch, key):
     """20 points around the training rows and 20 of the target's inputs."""
-    data, regions, seen = a_set(), adaptation.divide(a_set().x, 0), []
+    data, regions, seen = a_set(), divide(a_set().x, 0), []
 
     def remembered(**settings):
         assert settings == {"hidden_layer_sizes": (50,), "n_particles": 20, "random_state": 0}
