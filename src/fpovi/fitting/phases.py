@@ -66,19 +66,13 @@ def _flow(spec: Spec, mesh: Mesh | None) -> Callable[[PhaseSettings], Algorithm]
 def _warm(spec: Spec, mesh: Mesh | None) -> Callable[[PhaseSettings], Algorithm]:
     def build(settings: PhaseSettings) -> Algorithm:
         network = spec.build_network(settings.scales)
-        parts: dict[str, Any] = {"flow": ensemble, "kernel": _alone, "optimiser": _both(settings)}
-        return _over(mesh, weight_space)(network, spec.likelihood, **parts)
+        return _over(mesh, weight_space)(network, spec.likelihood, flow=ensemble, optimiser=_both(settings))
 
     return build
 
 
 def _over(mesh: Mesh | None, make: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
     return make if mesh is None else shard(make, mesh)
-
-
-def _alone(a: Float[Array, "n p"], b: Float[Array, "m p"]) -> Float[Array, "n m"]:
-    """Return the gram of particles that climb alone: no weights are compared, or sent to another device for that."""
-    return jnp.eye(a.shape[0], b.shape[0], dtype=a.dtype)
 
 
 def _weights(settings: PhaseSettings) -> optax.GradientTransformation:

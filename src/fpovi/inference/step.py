@@ -138,9 +138,43 @@ def report(
         velocity_norm=rms(moved.velocity),
         similarity=(jnp.sum(gram) - jnp.trace(gram)) / max(n * (n - 1), 1),
         lengthscale=jnp.asarray(moved.kernel.settled_lengthscale(), f.dtype),
-        noise=jnp.mean(over_particles(likelihood.noise, before.params, n)),
+        noise=mean_noise(likelihood, before),
         finite=finite,
     )
+
+
+def report_alone(
+    likelihood: Likelihood,
+    before: State,
+    after: State,
+    ascent: PyTree,
+    log_likelihood: Scalar,
+    likelihood_score: PyTree,
+    prior_score: PyTree,
+) -> tuple[State, Info]:
+    """Return the finished state and the step's Info where particles do not interact; all arguments are like them."""
+    after, finite = finish(after, log_likelihood)
+
+    def rms(tree: PyTree) -> Array:
+        leaves = jax.tree.leaves(tree)
+        return jnp.sqrt(sum(_total(leaf**2) for leaf in leaves) / sum(leaf.size for leaf in leaves))
+
+    return after, Info(
+        log_likelihood=log_likelihood,
+        likelihood_norm=rms(likelihood_score),
+        prior_norm=rms(prior_score),
+        repulsion_norm=jnp.zeros_like(log_likelihood),
+        velocity_norm=rms(ascent),
+        similarity=jnp.full_like(log_likelihood, jnp.nan),
+        lengthscale=jnp.full_like(log_likelihood, jnp.nan),
+        noise=mean_noise(likelihood, before),
+        finite=finite,
+    )
+
+
+def mean_noise(likelihood: Likelihood, state: State) -> Array:
+    """Return the mean over particles of the noise scale."""
+    return jnp.mean(over_particles(likelihood.noise, state.params, num_particles(state.particles)))
 
 
 def all_finite(tree: PyTree) -> Bool[Array, ""]:

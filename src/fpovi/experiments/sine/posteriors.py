@@ -129,8 +129,7 @@ def particle_posterior(
         finished = run(key_run, algorithm, start, task.data, share, chunk_size=CHUNK, watch=report)
         particles, done = finished.state.particles, done + share
     f = predict(task.network(), gaussian(NOISE, floor=0.0), finished.state, task.scaled_grid).f[..., 0]
-    metrics = {"similarity": float(finished.history.similarity[-1]), "steps": steps}
-    return PosteriorDraws(np.asarray(f), metrics)
+    return PosteriorDraws(np.asarray(f), {"steps": steps})
 
 
 def function_space_ours(
