@@ -15,7 +15,7 @@ from fpovi._progress import progress_bar
 from fpovi.inference.loop import run
 from fpovi.inference.sharding import fetch, same_everywhere
 from fpovi.persistence import FileError, flatten_tree, read_file, restore_tree, write_file
-from fpovi.types import Batch, Info, Key, ParametrisedAlgorithm, PyTree, State
+from fpovi.types import Algorithm, Batch, Info, Key, ParametrisedAlgorithm, PyTree, State
 
 CHUNK = 250  # steps between two looks: progress, checkpoints, early stopping
 PATIENCE = 8  # looks without a better validation score
@@ -27,42 +27,56 @@ Validate = Callable[[State], float]
 
 
 class Progressed(NamedTuple):
-    """Where a fit stands: the state, its history, and, under early stopping, all scores and the best state."""
+    """Where a fit stands: the state, its history, and, where it is validated, all scores and the best state.
+
+    Of the best state only what predictions need is kept.
+    """
 
     state: State
     history: Info
     scores: np.ndarray
-    best: Any  # a State, or () without early stopping
+    best: Any  # a State, or () without validation
 
 
 def train(
     key: Key,
-    recipe: ParametrisedAlgorithm,
+    recipe: Algorithm | ParametrisedAlgorithm,
     state: State,
     data: Batch,
     steps: int,
     *,
     batch_size: int,
     validate: Validate | None = None,
+    patience: int | None = PATIENCE,
+    every: int = CHUNK,
     checkpoint: str | os.PathLike[str] | None = None,
     fingerprint: str = "",
     verbose: bool = False,
     label: str = "fit",
 ) -> Progressed:
-    """Take ``steps`` steps, or fewer if ``validate`` stops improving; with ``checkpoint``, go on where a file says."""
+    """Take ``steps`` steps, or fewer if ``validate`` stops improving; with ``checkpoint``, go on where a file says.
+
+    Args:
+        key: the same key gives the same result.
+        recipe, state, data, batch_size: what to repeat, from where, on which rows, how many at a time.
+        steps: how many steps to take in all.
+        validate: returns the score of a state in a look, the lower the better; the best state is returned.
+        patience: how many looks without a better score end the fit; None for all steps.
+        every: steps between two looks.
+        checkpoint, fingerprint: a file from which the same fit goes on, and what tells that it is the same.
+        verbose, label: whether a progress bar is shown, and what it is called.
+    """
     so_far = None if checkpoint is None else _resume(Path(checkpoint), state, fingerprint, validate is not None)
     if checkpoint is not None and not same_everywhere(0 if so_far is None else int(so_far.state.step)):
         raise ValueError(f"checkpoint={str(checkpoint)!r} differs from host to host: use a folder that they all share")
-    chunk_size, written = CHUNK, time.monotonic()
+    written = time.monotonic()
     with progress_bar(quiet=not verbose) as bar:
         task = bar.add_task(label, total=steps, note="compiling")
-        while so_far is None or not _is_over(so_far, steps):
+        while so_far is None or not _is_over(so_far, steps, patience):
             before = so_far or Progressed(state, blank_history(0), np.zeros(0), ())
             left = steps - int(before.state.step)
             try:
-                after = run(
-                    key, recipe, before.state, data, min(chunk_size, left), batch_size=batch_size, chunk_size=chunk_size
-                )
+                after = run(key, recipe, before.state, data, min(every, left), batch_size=batch_size, chunk_size=every)
                 so_far = _advance(before, after.state, after.history, validate)
             except KeyboardInterrupt:
                 if checkpoint is not None and so_far is not None:
@@ -70,7 +84,7 @@ def train(
                 raise
             note = f"log-likelihood {float(np.mean(after.history.log_likelihood)):.3f}"
             bar.update(task, completed=int(so_far.state.step), note=note)
-            due = time.monotonic() - written > SECONDS_BETWEEN_CHECKPOINTS or _is_over(so_far, steps)
+            due = time.monotonic() - written > SECONDS_BETWEEN_CHECKPOINTS or _is_over(so_far, steps, patience)
             if checkpoint is not None and due:
                 _write(Path(checkpoint), so_far, fingerprint)
                 written = time.monotonic()
@@ -83,13 +97,17 @@ def _advance(before: Progressed, state: State, history: Info, validate: Validate
     if validate is None:
         return Progressed(state, history, before.scores, ())
     scores = np.append(before.scores, validate(state))
-    best = state if scores[-1] <= scores.min() else before.best
+    best = _for_predictions(state) if scores[-1] <= scores.min() else before.best
     return Progressed(state, history, scores, best)
 
 
-def _is_over(so_far: Progressed, steps: int) -> bool:
+def _for_predictions(state: State) -> State:
+    return state._replace(prior=(), optimiser=(), noise_optimiser=())
+
+
+def _is_over(so_far: Progressed, steps: int, patience: int | None) -> bool:
     waited = len(so_far.scores) - 1 - int(np.argmin(so_far.scores)) if len(so_far.scores) else 0
-    return int(so_far.state.step) >= steps or waited >= PATIENCE
+    return int(so_far.state.step) >= steps or (patience is not None and waited >= patience)
 
 
 def blank_history(steps: int) -> Info:
@@ -134,7 +152,8 @@ def _resume(path: Path, state: State, fingerprint: str, validated: bool) -> Prog
             f"checkpoint={str(path)!r} belongs to a fit of other data or settings: remove it or choose another path"
         )
     looks, steps = (arrays[name].size if name in arrays else 0 for name in (".scores", ".history.noise"))
-    template: Any = Progressed(state, blank_history(steps), np.zeros(looks), state if validated else ())
+    best = _for_predictions(state) if validated else ()
+    template: Any = Progressed(state, blank_history(steps), np.zeros(looks), best)
     try:
         return restore_tree(template, arrays)
     except FileError as error:
