@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fpovi.baselines.nuts import NutsDraws, nuts
 from fpovi.baselines.optimisation import map_ensemble
 from fpovi.baselines.sghmc import sghmc
-from fpovi.baselines.variational import bayes_by_backprop, mc_dropout
+from fpovi.baselines.variational import ScaleMixture, bayes_by_backprop, mc_dropout
 from fpovi.types import State
 
 BASELINES: dict[str, Callable[..., State]] = {
@@ -20,4 +20,4 @@ BASELINES: dict[str, Callable[..., State]] = {
     "sghmc": sghmc,
 }
 
-__all__ = ["BASELINES", "NutsDraws", "bayes_by_backprop", "map_ensemble", "mc_dropout", "nuts", "sghmc"]
+__all__ = ["BASELINES", "NutsDraws", "ScaleMixture", "bayes_by_backprop", "map_ensemble", "mc_dropout", "nuts", "sghmc"]
