@@ -85,7 +85,7 @@ def test_flags_reach_the_estimator_and_default_to_its_defaults(model, folder):
         "random_state": "seed",
     }
     flags = {name: called.get(name, name) for name in BNNRegressor().get_params()}
-    # a network cannot be said in words, tables have no scaling to choose, and what becomes of unknown categories is for predict to say
+    # a network cannot be said in words, tables have no scaling to choose, and unknown categories are for predict
     assert {name for name, flag in flags.items() if flag not in ours} == NOT_FLAGS
     same = flags.keys() - NOT_FLAGS - {"hidden_layer_sizes", "likelihood", "random_state"}
     for estimator in (BNNRegressor, BNNClassifier):
