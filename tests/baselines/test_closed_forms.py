@@ -11,8 +11,10 @@ from scipy import integrate, stats
 from fpovi.baselines import sghmc
 from fpovi.baselines.variational import (
     MeanField,
+    ScaleMixture,
     describe_layers,
     divergence,
+    drawn_divergence,
     dropout,
     locally_random_forward,
     masked_forward,
@@ -88,6 +90,21 @@ def test_divergence_is_the_integral_it_stands_for(key):
             gap = lambda t, q=q, p=prior_density: q.pdf(t) * (q.logpdf(t) - p.logpdf(t))  # noqa: E731
             total += integrate.quad(gap, m - 10 * s, m + 10 * s)[0]
     assert float(divergence(posterior, prior)) == pytest.approx(total, rel=1e-5)
+
+
+def test_the_drawn_divergence_has_the_integral_for_its_mean(key):
+    network = mlp((1, 2, 1))
+    posterior, prior = a_member(key, network), ScaleMixture(0.3, 1.5, 0.2)
+    density = lambda t: 0.3 * stats.norm(0, 1.5).pdf(t) + 0.7 * stats.norm(0, 0.2).pdf(t)  # noqa: E731
+    total = 0.0
+    for mean, std in zip(*map(jax.tree.leaves, (posterior.mean, posterior.std)), strict=True):
+        for m, s in zip(np.asarray(mean, float).ravel(), np.asarray(std, float).ravel(), strict=True):
+            q = stats.norm(m, s)
+            gap = lambda t, q=q: q.pdf(t) * (q.logpdf(t) - np.log(density(t)))  # noqa: E731
+            total += integrate.quad(gap, m - 10 * s, m + 10 * s)[0]
+    drawn = jax.vmap(lambda key: drawn_divergence(key, posterior, prior))(jax.random.split(key, 20_000))
+    # four standard errors of the mean of so many draws
+    assert float(drawn.mean()) == pytest.approx(total, abs=4 * float(drawn.std()) / 20_000**0.5)
 
 
 @pytest.mark.parametrize("unit_weights", [False, True])

@@ -103,6 +103,21 @@ def test_ensemble_step_is_map_ascent(key, x64):
     np.testing.assert_allclose(change, weight_score(rows, unravel, batch), rtol=1e-6)  # the prior's scales are float32
 
 
+def test_members_of_an_ensemble_step_as_under_a_flow_that_returns_the_score(key, x64, loose_dtypes):
+    """They are stepped leaf by leaf and never compared; with a learned noise, a temperature, and what is reported."""
+    batch, options = a_batch(), {"optimiser": optax.adam(RATE), "temperature": 2.0}
+    _, alone, info = one_step(weight_space(NETWORK, gaussian(), flow=ensemble, **options), batch, key)
+    _, in_rows, expected = one_step(
+        weight_space(NETWORK, gaussian(), flow=lambda f, score, kernel: score, **options), batch, key
+    )
+    for a, b in zip(*map(jax.tree.leaves, (alone, in_rows)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)  # sums in another order, and a prior whose scales are float32
+    for name in ("log_likelihood", "likelihood_norm", "prior_norm", "repulsion_norm", "velocity_norm", "noise"):
+        np.testing.assert_allclose(getattr(info, name), getattr(expected, name), rtol=1e-6)
+    assert np.isnan([info.similarity, info.lengthscale]).all()
+    assert bool(info.finite)
+
+
 def test_svgd_with_the_function_value_kernel_mixes_gradients(key, x64):
     """The Jacobian that moves particle i is particle j's: the appendix on the relation to ensembles."""
     batch = a_batch()

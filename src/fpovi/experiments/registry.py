@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from fpovi.experiments import adaptation, approximation, defaults, sine, uci
+from fpovi.experiments import adaptation, approximation, defaults, images, sine, uci
 from fpovi.experiments.harness.experiment import Watch
 from fpovi.experiments.harness.store import Cell, Store
 
@@ -13,6 +13,7 @@ EXPERIMENTS = {
     **defaults.EXPERIMENTS,
     **uci.EXPERIMENTS,
     **adaptation.EXPERIMENTS,
+    **images.EXPERIMENTS,
 }
 
 

@@ -48,7 +48,7 @@ def train(
     batch_size: int,
     validate: Validate | None = None,
     patience: int | None = PATIENCE,
-    every: int = CHUNK,
+    every: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     fingerprint: str = "",
     verbose: bool = False,
@@ -62,14 +62,14 @@ def train(
         steps: how many steps to take in all.
         validate: returns the score of a state in a look, the lower the better; the best state is returned.
         patience: how many looks without a better score end the fit; None for all steps.
-        every: steps between two looks.
+        every: steps between two looks; ``CHUNK`` by default.
         checkpoint, fingerprint: a file from which the same fit goes on, and what tells that it is the same.
         verbose, label: whether a progress bar is shown, and what it is called.
     """
     so_far = None if checkpoint is None else _resume(Path(checkpoint), state, fingerprint, validate is not None)
     if checkpoint is not None and not same_everywhere(0 if so_far is None else int(so_far.state.step)):
         raise ValueError(f"checkpoint={str(checkpoint)!r} differs from host to host: use a folder that they all share")
-    written = time.monotonic()
+    every, written = every or CHUNK, time.monotonic()
     with progress_bar(quiet=not verbose) as bar:
         task = bar.add_task(label, total=steps, note="compiling")
         while so_far is None or not _is_over(so_far, steps, patience):

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The methods that classify images: flows in function and weight space, dropout, and mean-field posteriors.
+
+All take Adam with a rate that falls to 0 along half a cosine, the same number of steps, and the same images.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from fpovi.baselines.variational import MeanField, ScaleMixture, dropout, mean_field, mean_field_draws, thinnings
+from fpovi.inference import function_space, weight_space
+from fpovi.likelihoods import categorical
+from fpovi.networks import MLP
+from fpovi.types import Algorithm, Flow, FunctionPrior, Kernel, Key, Measurement, Network, ParametrisedAlgorithm, PyTree
+
+LIKELIHOOD = categorical()
+RATE = 1e-3
+DRAWS = 20  # of a posterior that is no set of particles
+
+MakeNetwork = Callable[[], Network]
+
+
+class Method(NamedTuple):
+    """How networks are trained and what is taken for draws of the posterior.
+
+    Attributes:
+        network: returns the network, the same object each time.
+        algorithm: ``algorithm(x_train, steps)`` returns the algorithm of a run of so many steps. Its ``build`` is the
+            same object for the same number of steps, by which programs are found.
+        members: how many networks (or distributions of networks) are trained.
+        draws: ``draws(key, members)`` returns the particles that predict, made of the trained members.
+    """
+
+    network: MakeNetwork
+    algorithm: Callable[[Array, int], ParametrisedAlgorithm]
+    members: int
+    draws: Callable[[Key, PyTree], PyTree] = lambda key, members: members
+
+
+def falling_adam(steps: int, rate: float = RATE) -> optax.GradientTransformation:
+    """Return Adam whose rate falls to 0 along half a cosine."""
+    return optax.adam(optax.cosine_decay_schedule(rate, steps))
+
+
+def drawn_from(x: Float[Array, "N *d_x"], size: int) -> Measurement:
+    """Return a sampler that adds ``size`` random rows of ``x`` to the labelled ones, with repetition."""
+
+    def draw(key: Key, labelled: Float[Array, "B_ *d_x"]) -> Float[Array, "B *d_x"]:
+        return jnp.concatenate([labelled, x[jax.random.randint(key, (size,), 0, x.shape[0])]])
+
+    return draw
+
+
+def function_method(
+    network: MakeNetwork,
+    prior: Callable[[Network], FunctionPrior],
+    flow: Flow,
+    kernel: Kernel,
+    n: int,
+    extra: int,
+    rate: float = RATE,
+    **options: Any,
+) -> Method:
+    """Return a flow in function space that compares functions at the labelled and at more training images.
+
+    Args:
+        network: returns the network.
+        prior: ``prior(network)`` returns the prior over its functions.
+        flow, kernel: how particles interact.
+        n: how many particles.
+        extra: how many more training images are compared in a step.
+        rate: of Adam at the start.
+        options: more arguments of ``function_space``.
+    """
+
+    @lru_cache
+    def build(steps: int) -> Callable[[Array], Algorithm]:
+        return lambda x: function_space(
+            network(), LIKELIHOOD, prior(network()), flow=flow, kernel=kernel, measurement=drawn_from(x, extra),
+            optimiser=falling_adam(steps, rate), **options,
+        )  # fmt: skip
+
+    return Method(network, lambda x, steps: ParametrisedAlgorithm(build(steps), x), n)
+
+
+def weight_method(network: MakeNetwork, flow: Flow, kernel: Kernel, n: int, rate: float = RATE) -> Method:
+    """Return a flow in weight space; with ``ensemble`` n networks climb to their MAP.
+
+    Args:
+        network: returns the network, with the prior on its weights.
+        flow, kernel: how particles interact.
+        n: how many networks.
+        rate: of Adam at the start.
+    """
+    return _without_images(
+        network, n, lambda adam: weight_space(network(), LIKELIHOOD, flow=flow, kernel=kernel, optimiser=adam), rate
+    )
+
+
+def dropout_method(network: MakeNetwork, rate: float = 0.5) -> Method:
+    """Return MC dropout: 20 thinnings of one network.
+
+    Args:
+        network: returns the network, with the prior on its weights.
+        rate: the share of hidden units left out.
+    """
+
+    def draws(key: Key, members: MLP) -> MLP:
+        return thinnings(rate, DRAWS, key, _only(members))
+
+    made = _without_images(network, 1, lambda adam: dropout(network(), LIKELIHOOD, rate, adam))
+    return made._replace(draws=draws)
+
+
+def backprop_method(network: MakeNetwork, scale_mixture: ScaleMixture | None = None) -> Method:
+    """Return Bayes by backprop: 20 draws of a mean-field posterior.
+
+    Args:
+        network: returns the network, with the prior on its weights.
+        scale_mixture: a prior in its place.
+    """
+
+    def draws(key: Key, members: MeanField) -> MLP:
+        return mean_field_draws(DRAWS, key, _only(members))
+
+    made = _without_images(network, 1, lambda adam: mean_field(network(), LIKELIHOOD, adam, scale_mixture))
+    return made._replace(draws=draws)
+
+
+def _without_images(
+    network: MakeNetwork, n: int, make: Callable[[optax.GradientTransformation], Algorithm], rate: float = RATE
+) -> Method:
+    """Return a method that needs no images beside those of the batch; ``make(optimiser)`` returns its algorithm."""
+
+    @lru_cache
+    def build(steps: int) -> Callable[[Array], Algorithm]:
+        found = make(falling_adam(steps, rate))
+        return lambda x: found
+
+    return Method(network, lambda x, steps: ParametrisedAlgorithm(build(steps), ()), n)
+
+
+def _only(members: PyTree) -> Any:
+    return jax.tree.map(lambda leaf: leaf[0], members)
