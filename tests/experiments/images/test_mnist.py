@@ -11,6 +11,7 @@ from fpovi.experiments.images import mnist, training
 from fpovi.experiments.images.methods import DRAWS
 from fpovi.inference.batches import make_batch
 
+pytestmark = pytest.mark.usefixtures("loose_dtypes")  # optax mixes whole and real numbers
 RANDOM = np.random.default_rng(0)
 
 
