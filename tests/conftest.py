@@ -18,7 +18,7 @@ LONGEST = {"test_checks_classifier", "test_checks_regressor", "test_posteriors",
 
 
 # Folders of tests that fit estimators: optax raises a float to the power of an integer count.
-FITS = {"estimators", "export", "fitting", "selection", "tabular"}
+FITS = {"estimators", "export", "fitting"}
 collect_ignore = ["support"]  # scripts and helpers, not tests
 
 

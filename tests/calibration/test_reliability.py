@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reliability, coverage and transforms where the truth is known."""
 
+import jax
 import numpy as np
 import pytest
 from scipy import special, stats
 from sklearn.calibration import calibration_curve
 
-from fpovi.calibration import coverage, ece, pit, reliability, sharpness
+from fpovi.calibration import coverage, ece, ece_range, pit, reliability, sharpness
 from fpovi.likelihoods import student_t
 from support.mixtures import MADE, PARTICLES, mixture, predictive
 
@@ -138,3 +139,19 @@ def test_coverage_counts_ends_and_weights():
     low, high = stats.poisson.interval(0.8, 4)
     np.testing.assert_allclose(coverage(ours, [low, high, high + 1], [0.8]), [2 / 3])
     np.testing.assert_allclose(coverage(ours, [low, high, high + 1], [0.8], [1, 1, 6]), [1 / 4])
+
+
+def test_a_calibrated_model_is_inside_its_range_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(4), size=500)
+    predictive = classes(probs)
+    low, high = ece_range(predictive, jax.random.key(0), draws=400)
+    drawn = [ece(predictive, [rng.choice(4, p=p) for p in probs]) for _ in range(200)]
+    # 95 % of 200, give or take three standard deviations of 1.5 %, and the range itself is of 400 draws
+    assert np.mean((low <= np.array(drawn)) & (np.array(drawn) <= high)) == pytest.approx(0.95, abs=0.05)
+    assert ece_range(predictive, jax.random.key(0), draws=400) == (low, high)
+
+
+def test_the_range_shrinks_with_rows():
+    few, many = (classes(np.full((rows, 2), 0.5)) for rows in (100, 10_000))
+    assert ece_range(many, jax.random.key(0))[1] < ece_range(few, jax.random.key(0))[1] / 5

@@ -437,7 +437,7 @@ def test_kernel_and_prior_look_at_the_chosen_outputs_only(key, x64):
     f = jax.random.normal(key, (N, B, 3))
     algorithm = exact(
         batch.x, likelihood, nngp(network), start=lambda key: jnp.zeros((B, 3)), kernel=rbf(LENGTHSCALE),
-        optimiser=optax.sgd(RATE), outputs=lambda key, batch: jnp.asarray([2, 0]),
+        optimiser=optax.sgd(RATE), outputs=lambda key, batch, points: jnp.asarray([2, 0]),
     )  # fmt: skip
     state = algorithm.init(key, N, particles=f)
     after, _ = jax.jit(algorithm.step)(key, state, batch)
@@ -450,6 +450,31 @@ def test_kernel_and_prior_look_at_the_chosen_outputs_only(key, x64):
     push = rbf(LENGTHSCALE).repulsion(seen, jnp.ones(N)).reshape(N, B, 2)
     expected = (jnp.einsum("ij,jbk->ibk", gram, score) + jnp.zeros_like(f).at[..., [0, 2]].set(push)) / N
     np.testing.assert_allclose(velocity, expected, rtol=1e-8)
+
+
+def test_points_with_outputs_of_their_own_are_compared_there(key, x64):
+    """An ensemble of many classes: repulsion is nonzero at the chosen values alone."""
+    batch = make_batch(np.asarray(a_batch().x), np.arange(B) % 3)
+    own = jnp.stack([jnp.arange(B) % 3, (jnp.arange(B) + 1) % 3], axis=1)
+    f = jax.random.normal(key, (N, B, 3))
+    network, likelihood = mlp((2, 4, 3)), categorical()
+    algorithm = exact(
+        batch.x, likelihood, nngp(network, likelihood), start=lambda key: jnp.zeros((B, 3)), kernel=rbf(LENGTHSCALE),
+        optimiser=optax.sgd(RATE), outputs=lambda key, batch, points: own,
+    )  # fmt: skip
+    after, _ = jax.jit(algorithm.step)(key, algorithm.init(key, N, f), batch)
+
+    def moves(f):
+        values = likelihood.canonical(f)
+        score = jax.grad(lambda v: likelihood.log_prob((), v, batch.y).sum())
+        total = jax.vmap(score)(values) + nngp(network, likelihood).score(key, values, batch.x, own)
+        kept = jnp.zeros((B, 3)).at[jnp.arange(B)[:, None], own].set(1)
+        seen = (values * kept).reshape(N, -1)
+        push = rbf(LENGTHSCALE).repulsion(seen, jnp.ones(N)).reshape(f.shape)
+        return (jnp.einsum("ij,jbk->ibk", rbf(LENGTHSCALE)(seen, seen), total) + push) / N
+
+    (expected,) = jax.vjp(likelihood.canonical, f)[1](moves(f))
+    np.testing.assert_allclose((after.particles - f) / RATE, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("knob", [{"temperature": 0.0}, {"repulsion": -1.0}, {"prior_weight": float("nan")}])

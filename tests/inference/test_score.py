@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the prior is felt. What becomes of the scores is tested where they are used, in ``test_inference.py``."""
+"""Where the prior is felt, and at which classes. What becomes of scores is tested in ``test_function_space.py``."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fpovi.inference.score import prior_points
+from fpovi.inference import make_batch
+from fpovi.inference.score import prior_points, some_classes
 
 
 @pytest.mark.parametrize(("labelled", "extra"), [(1, 20), (3, 100), (20, 1), (20, 0), (8, 8)])
@@ -17,3 +19,28 @@ def test_as_many_points_feel_the_prior_as_asked(labelled, extra, key):
 def test_padding_feels_the_prior_last(key):
     weight = jnp.zeros((20, 1)).at[jnp.asarray([3, 5, 11])].set(1.0)
     assert set(np.asarray(prior_points(key, weight, 40, 6))[:3].tolist()) == {3, 5, 11}
+
+
+def test_the_true_class_is_among_a_few_that_all_points_share(key):
+    y = np.arange(40) % 10
+    batch = make_batch(np.zeros((40, 2)), y)
+    chosen = np.asarray(some_classes(4, 10)(key, batch, 55))
+    assert chosen.shape == (55, 4)
+    assert all(len(set(row)) == 4 for row in chosen)
+    assert all(label in row for label, row in zip(y, chosen[:40], strict=True))
+    np.testing.assert_array_equal(chosen[:, :3], np.broadcast_to(chosen[0, :3], (55, 3)))
+    shared = set(chosen[-1])
+    assert all(set(row) == shared for label, row in zip(y, chosen[:40], strict=True) if label in shared)
+
+
+def test_every_class_is_chosen_equally_often(key):
+    batch = make_batch(np.zeros((1, 2)), np.zeros(1, int))
+    chosen = jax.vmap(lambda key: some_classes(3, 6)(key, batch, 2)[1])(jax.random.split(key, 6000))
+    # each class is in half of 6,000 choices, give or take five standard deviations of .0065
+    np.testing.assert_allclose(np.bincount(np.asarray(chosen).ravel()) / 6000, 0.5, atol=0.033)
+
+
+@pytest.mark.parametrize("count", [1, 10, 11])
+def test_counts_that_leave_nothing_to_compare_or_out_are_refused(count):
+    with pytest.raises(ValueError, match=f"count={count} must be at least 2, and less than the number of classes, 10"):
+        some_classes(count, 10)

@@ -12,6 +12,8 @@ from fpovi.networks import fan_in_scales
 from fpovi.selection import scales
 from support.small_fits import plane
 
+pytestmark = pytest.mark.usefixtures("loose_dtypes")  # fits: optax mixes whole and real numbers
+
 
 @pytest.fixture
 def shown(monkeypatch):

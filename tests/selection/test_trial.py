@@ -15,6 +15,7 @@ from fpovi.networks import fan_in_scales
 from fpovi.selection.schedule import make_schedule
 from fpovi.selection.trial import LEAST_ROWS, NOISES, TRUST, _best_noise, _log_density, tried_scales
 
+pytestmark = pytest.mark.usefixtures("loose_dtypes")  # fits: optax mixes whole and real numbers
 SIZES = (2, 16, 1)
 MODEL = BNNRegressor((16,), n_particles=4, max_epochs=400)
 KEYS = Keys(*jax.random.split(jax.random.key(0), 3))

@@ -13,6 +13,7 @@ from fpovi.estimators.regressor import _mean_and_std
 from fpovi.tabular import blocks
 from fpovi.tabular.predictions import prediction_columns
 
+pytestmark = pytest.mark.usefixtures("loose_dtypes")  # fits: optax mixes whole and real numbers
 SETTINGS = {"hidden_layer_sizes": (4,), "n_particles": 3, "prior": "nngp", "max_epochs": 5, "random_state": 0}
 
 

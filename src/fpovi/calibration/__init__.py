@@ -4,7 +4,7 @@
 from fpovi.calibration.conformal import Conformal, aps, conformal, lac
 from fpovi.calibration.crps import crps, crps_rows
 from fpovi.calibration.recalibration import recalibrate, temperature_scaling, variance_scaling
-from fpovi.calibration.reliability import Reliability, coverage, ece, pit, reliability, sharpness
+from fpovi.calibration.reliability import Reliability, coverage, ece, ece_range, pit, reliability, sharpness
 from fpovi.calibration.scores import accuracy, brier, evaluate, nll, ood_auroc, rmse
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "crps",
     "crps_rows",
     "ece",
+    "ece_range",
     "evaluate",
     "lac",
     "nll",

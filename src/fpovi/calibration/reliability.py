@@ -87,6 +87,35 @@ def ece(predictive: Predictive, y: Numbers, bins: int = 15, sample_weight: Numbe
     return float(np.nansum(found.share * np.abs(found.accuracy - found.confidence)))
 
 
+def ece_range(
+    predictive: Predictive, key: Key, bins: int = 15, level: float = 0.95, draws: int = 1000
+) -> tuple[float, float]:
+    """Return the range of :func:`ece` that a calibrated model with these very probabilities has with ``level``.
+
+    Where its most probable classes are right as often as it says, on so many rows, chance alone leaves that much.
+
+    Args:
+        predictive: what was predicted for B rows; classes, or 0 and 1.
+        key: decides which rows are right in each draw.
+        bins: number of bins, as in :func:`ece`.
+        level: probability of the range, strictly between 0 and 1.
+        draws: how often rows are drawn.
+
+    Returns:
+        The lower and the upper end.
+    """
+    require_classes(predictive, "ece_range")
+    confidence = class_probs(predictive).max(axis=-1).ravel()
+    which = np.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], confidence)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    errors = []
+    for _ in range(draws):
+        right = rng.random(len(confidence)) < confidence
+        errors.append(np.abs(np.bincount(which, right - confidence, minlength=bins)).sum() / len(confidence))
+    low, high = np.quantile(errors, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
 def coverage(
     predictive: Predictive, y: Numbers, levels: Sequence[float] | Array64, sample_weight: Numbers | None = None
 ) -> Array64:

@@ -85,8 +85,9 @@ def function_space(
             has computed; Adam with rate 4e-3 by default.
         prior_size: how many of the measurement points feel the prior in a step, half labelled and half extra, at
             random; None for all of them, which is exact and stiff.
-        outputs: ``outputs(key, batch) -> (c,)`` picks the columns of f that enter kernel and prior in a step, a few of
-            many classes for example; all of them by default. The likelihood always sees all.
+        outputs: ``outputs(key, batch, points)`` picks the columns of f that enter kernel and prior in a step, ``(c,)``
+            for all points or ``(points, c)`` for each: some of many classes, by :func:`fpovi.inference.some_classes`.
+            All of them by default. The likelihood always sees all.
         prior_weight, temperature, repulsion: λ, T, and a factor on the flow's repulsion; numbers or schedules.
         forward: how all particles are evaluated; :func:`fpovi.inference.shard` gives one that uses many devices.
     """

@@ -14,7 +14,32 @@ from jaxtyping import Array, Float, Int
 from fpovi.inference.particles import over_particles
 from fpovi.types import Batch, FunctionPrior, Key, Likelihood, PyTree, Scalar, Schedule, State
 
-Outputs = Callable[[Key, Batch], Int[Array, " c"]]
+Outputs = Callable[[Key, Batch, int], Int[Array, " c"] | Int[Array, "B c"]]
+
+
+def some_classes(count: int, classes: int) -> Outputs:
+    """Return a choice of classes at which a step compares functions, for ``function_space(outputs=)``.
+
+    All points share random classes; at a labelled point the true one is always among them, in the place of the last
+    shared one where it is none of these. So classes are compared at a cost that does not grow with their number.
+
+    Args:
+        count: how many classes a point has, at least 2 and fewer than there are.
+        classes: how many there are.
+
+    Reference: Wang et al. (2019), appendix on adversarial examples.
+    """
+    if not 2 <= count < classes:
+        raise ValueError(f"count={count} must be at least 2, and less than the number of classes, {classes}")
+
+    def choose(key: Key, batch: Batch, points: int) -> Int[Array, "B c"]:
+        shared = jax.random.permutation(key, classes)[:count]
+        true = batch.y[:, :1].astype(shared.dtype)
+        last = jnp.where(jnp.any(true == shared, axis=1), shared[-1], true[:, 0])
+        everywhere = jnp.broadcast_to(shared, (points, count))
+        return everywhere.at[: len(last), -1].set(last)
+
+    return choose
 
 
 class Score(NamedTuple):
@@ -49,13 +74,15 @@ def posterior_score(
         key_points, key_prior, key_outputs = keys
         log_lik, in_params, from_data = likelihood_score(likelihood, state.params, f, batch)
         chosen = prior_points(key_points, batch.weight, x.shape[0], prior_size)
-        columns = () if outputs is None else (outputs(key_outputs, batch),)
-        felt, carry = _prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen], *columns)
+        columns = () if outputs is None else (outputs(key_outputs, batch, x.shape[0]),)
+        at_chosen = [one[chosen] if one.ndim == 2 else one for one in columns]
+        felt, carry = _prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen], *at_chosen)
         from_prior = at_step(state.step, prior_weight, f.dtype) * felt
         total = score_everywhere(f, from_data, from_prior, chosen) / at_step(state.step, temperature, f.dtype)
         compared = jnp.ones((), f.dtype)
         if columns:
-            compared = jnp.zeros(f.shape[1:], f.dtype).at[:, columns[0]].set(1).ravel()
+            rows = jnp.arange(f.shape[1])[:, None]
+            compared = jnp.zeros(f.shape[1:], f.dtype).at[rows, columns[0]].set(1).ravel()
         noise = noise_direction(likelihood, in_params, state.params)
         return Score(total, from_data, from_prior, noise, log_lik, carry, compared)
 

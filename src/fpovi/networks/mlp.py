@@ -50,14 +50,16 @@ def num_weights(sizes: tuple[int, ...]) -> int:
     return sum((n_in + 1) * n_out for n_in, n_out in pairwise(sizes))
 
 
-def fan_out_scales(sizes: Sequence[int]) -> Scales:
+def fan_out_scales(sizes: Sequence[int], output_std: float = 1.0) -> Scales:
     """Return scales with W and b ~ N(0, 1/n_out) in every layer: the prior of the paper's experiments.
 
     Args:
         sizes: inputs, hidden layers, outputs: ``(13, 50, 1)``.
+        output_std: a factor on the last layer's standard deviations, and so on those of logits.
     """
     n_in, n_out = jnp.asarray(sizes[:-1], float), jnp.asarray(sizes[1:], float)
-    return Scales(jnp.ones(sizes[0]), n_in / n_out, 1 / n_out, jnp.asarray(0.5))
+    factor = jnp.ones(len(sizes) - 1).at[-1].set(output_std**2)
+    return Scales(jnp.ones(sizes[0]), factor * n_in / n_out, factor / n_out, jnp.asarray(0.5))
 
 
 class MLP(eqx.Module):

@@ -8,7 +8,15 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.priors.outputs import Outputs, degrees_of_freedom, is_for_classes, pick, precision_across, put_back
+from fpovi.priors.outputs import (
+    Outputs,
+    degrees_of_freedom,
+    for_precision,
+    is_for_classes,
+    pick,
+    precision_times,
+    put_back,
+)
 from fpovi.types import FunctionPrior, Key, Likelihood
 
 Covariance = Callable[[Float[Array, "A d_x"], Float[Array, "B d_x"]], Float[Array, "A B"]]
@@ -33,23 +41,19 @@ def gaussian_process(
         raise ValueError(f"jitter={jitter} must not be negative")
     centred = is_for_classes(likelihood)
 
-    def whiten(x: Array, f: Array) -> tuple[Array, Array]:
-        cov = covariance(x, x)
-        factor = jnp.linalg.cholesky(cov + jitter * jnp.eye(x.shape[0], dtype=x.dtype))
-        stacked = jnp.moveaxis(f, 1, 0).reshape(x.shape[0], -1)  # (B, n·k)
-        return factor, solve_triangular(factor, stacked, lower=True)
+    def between(x: Array) -> Array:
+        return covariance(x, x) + jitter * jnp.eye(x.shape[0], dtype=x.dtype)
 
     @in_float64
-    def solve64(f: Array, x: Array) -> Array:
-        n, rows, k = f.shape
-        factor, white = whiten(x, f)
-        solved = solve_triangular(factor, white, lower=True, trans=1)
-        return jnp.moveaxis(solved.reshape(rows, n, k), 0, 1)
+    def solve64(x: Array, picked: Array, *across: Array) -> Array:
+        return precision_times(between(x), picked, across)
 
     @in_float64
     def log_prob64(f: Array, x: Array) -> Array:
         n, rows, k = f.shape
-        factor, white = whiten(x, pick(f, None, centred))
+        factor = jnp.linalg.cholesky(between(x))
+        stacked = jnp.moveaxis(pick(f, None, centred), 1, 0).reshape(rows, -1)  # (B, n·k)
+        white = solve_triangular(factor, stacked, lower=True)
         quadratic = jnp.sum(white.reshape(rows, n, k) ** 2, axis=(0, 2))
         log_norm = jnp.sum(jnp.log(jnp.diagonal(factor))) + rows / 2 * jnp.log(2 * jnp.pi)
         return -quadratic / 2 - degrees_of_freedom(k, k, centred) * log_norm
@@ -57,9 +61,8 @@ def gaussian_process(
     def score(
         key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"], outputs: Outputs = None
     ) -> Float[Array, "n B k"]:
-        k = f.shape[-1]
-        solved = solve64(precision_across(pick(f, outputs, centred), k, centred), x)
-        return put_back(-solved, outputs, k, centred)
+        picked, across = for_precision(f, outputs, centred)
+        return put_back(-solve64(x, picked, *across), outputs, f.shape[-1], centred)
 
     def log_prob(key: Key, f: Float[Array, "n B k"], x: Float[Array, "B d_x"]) -> Float[Array, " n"]:
         return log_prob64(f, x)

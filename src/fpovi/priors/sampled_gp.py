@@ -2,7 +2,6 @@
 """A Gaussian process with the covariance that a network's prior draws have: for networks without a known limit."""
 
 import jax.numpy as jnp
-from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
@@ -10,9 +9,10 @@ from fpovi.priors.draws import check_draws, prior_draws
 from fpovi.priors.outputs import (
     Outputs,
     degrees_of_freedom,
+    for_precision,
     is_for_classes,
     pick,
-    precision_across,
+    precision_times,
     put_back,
 )
 from fpovi.types import FunctionPrior, Key, Likelihood, Network
@@ -63,23 +63,21 @@ def sampled_gp(
     centred = is_for_classes(likelihood)
 
     @in_float64
-    def solve(f: Float[Array, "n B c"], samples: Float[Array, "M B k"]) -> Float[Array, "n B c"]:
-        n, points, c = f.shape
+    def solve(samples: Float[Array, "M B k"], picked: Float[Array, "n B c"], *across: Array) -> Float[Array, "n B c"]:
+        points = picked.shape[1]
         freedom = draws * degrees_of_freedom(samples.shape[-1], samples.shape[-1], centred)
         covariance = jnp.einsum("mak,mbk->ab", samples, samples) / freedom
         variance = jnp.trace(covariance) / points
         scale = 1.0 if own_scale else std**2 / jnp.maximum(variance, jnp.finfo(variance.dtype).tiny)
-        factor = cho_factor(scale * (covariance + jitter * variance * jnp.eye(points, dtype=covariance.dtype)))
-        stacked = jnp.moveaxis(f, 1, 0).reshape(points, -1)
+        covariance = scale * (covariance + jitter * variance * jnp.eye(points, dtype=covariance.dtype))
         unbiased = max(freedom - points - 1, 1) / freedom
-        return jnp.moveaxis((unbiased * cho_solve(factor, stacked)).reshape(points, n, c), 0, 1)
+        return unbiased * precision_times(covariance, picked, across)
 
     def score(
         key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
     ) -> Float[Array, "n B k"]:
-        k = f.shape[-1]
         samples = pick(prior_draws(key, network, x, draws, likelihood), None, centred)
-        solved = solve(precision_across(pick(f, outputs, centred), k, centred), samples)
-        return put_back(-solved, outputs, k, centred)
+        picked, across = for_precision(f, outputs, centred)
+        return put_back(-solve(samples, picked, *across), outputs, f.shape[-1], centred)
 
     return FunctionPrior(score, for_classes=centred)
