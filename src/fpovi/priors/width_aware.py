@@ -52,9 +52,7 @@ def width_aware(
         key: Key, carry: Carry, f: Float[Array, "n B k"], x: Float[Array, "B d_x"], outputs: Outputs = None
     ) -> tuple[Float[Array, "n B k"], Carry]:
         if outputs is not None and outputs.ndim > 1:
-            raise ValueError(
-                "prior=width_aware needs the same outputs at all points, (c,)"
-            )
+            raise ValueError("prior=width_aware needs the same outputs at all points, (c,)")
         pull = jax.vmap(lambda auxiliary, f: _pull(network, jitter, centred, auxiliary, f, x))
         force, score = pull(carry[0], pick(f, outputs, centred))
         return put_back(score, outputs, k, centred), _langevin(key, step_size, carry, force)
