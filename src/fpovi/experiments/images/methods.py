@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from fpovi.baselines.variational import MeanField, ScaleMixture, dropout, mean_field, mean_field_draws, thinnings
 from fpovi.inference import function_space, weight_space
 from fpovi.likelihoods import categorical
-from fpovi.networks import MLP
+from fpovi.networks import MLP, fan_out_scales, mlp
 from fpovi.types import Algorithm, Flow, FunctionPrior, Kernel, Key, Measurement, Network, ParametrisedAlgorithm, PyTree
 
 LIKELIHOOD = categorical()
@@ -41,6 +41,20 @@ class Method(NamedTuple):
     algorithm: Callable[[Array, int], ParametrisedAlgorithm]
     members: int
     draws: Callable[[Key, PyTree], PyTree] = lambda key, members: members
+
+
+@lru_cache
+def fan_out_mlp(sizes: tuple[int, ...], spread: float = 1.0, logit_std: float = 1.0) -> Network:
+    """Return a perceptron with the paper's prior and start; the same object each time.
+
+    Args:
+        sizes: inputs, hidden layers, classes.
+        spread: a factor on all variances of the prior: the weaker, the larger it is.
+        logit_std: a factor on the standard deviations of the last layer.
+    """
+    scales = fan_out_scales(sizes, logit_std)
+    wider = {name: spread * getattr(scales, name) for name in ("weight_variance", "bias_variance")}
+    return mlp(sizes, scales=scales._replace(**wider), prior_start=False)
 
 
 def falling_adam(steps: int, rate: float = RATE) -> optax.GradientTransformation:
@@ -103,18 +117,19 @@ def weight_method(network: MakeNetwork, flow: Flow, kernel: Kernel, n: int, rate
     )
 
 
-def dropout_method(network: MakeNetwork, rate: float = 0.5) -> Method:
+def dropout_method(network: MakeNetwork, left_out: float = 0.5, rate: float = RATE) -> Method:
     """Return MC dropout: 20 thinnings of one network.
 
     Args:
         network: returns the network, with the prior on its weights.
-        rate: the share of hidden units left out.
+        left_out: the share of hidden units left out.
+        rate: of Adam at the start.
     """
 
     def draws(key: Key, members: MLP) -> MLP:
-        return thinnings(rate, DRAWS, key, _only(members))
+        return thinnings(left_out, DRAWS, key, only(members))
 
-    made = _without_images(network, 1, lambda adam: dropout(network(), LIKELIHOOD, rate, adam))
+    made = _without_images(network, 1, lambda adam: dropout(network(), LIKELIHOOD, left_out, adam), rate)
     return made._replace(draws=draws)
 
 
@@ -127,7 +142,7 @@ def backprop_method(network: MakeNetwork, scale_mixture: ScaleMixture | None = N
     """
 
     def draws(key: Key, members: MeanField) -> MLP:
-        return mean_field_draws(DRAWS, key, _only(members))
+        return mean_field_draws(DRAWS, key, only(members))
 
     made = _without_images(network, 1, lambda adam: mean_field(network(), LIKELIHOOD, adam, scale_mixture))
     return made._replace(draws=draws)
@@ -146,5 +161,6 @@ def _without_images(
     return Method(network, lambda x, steps: ParametrisedAlgorithm(build(steps), ()), n)
 
 
-def _only(members: PyTree) -> Any:
+def only(members: PyTree) -> Any:
+    """Return the weights of the only member."""
     return jax.tree.map(lambda leaf: leaf[0], members)

@@ -12,13 +12,12 @@ images prefer. All are also asked about images of another set, which they should
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from fpovi._lookup import lookup
 from fpovi.baselines.variational import ScaleMixture
-from fpovi.experiments.harness.experiment import Experiment, Options, Watch, grid, silent
+from fpovi.experiments.harness.experiment import Experiment, Options, Watch, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.view import View
 from fpovi.experiments.images.methods import (
@@ -26,6 +25,7 @@ from fpovi.experiments.images.methods import (
     Method,
     backprop_method,
     dropout_method,
+    fan_out_mlp,
     function_method,
     weight_method,
 )
@@ -33,14 +33,14 @@ from fpovi.experiments.images.training import (
     ImageTask,
     checkpoint_of,
     class_scores,
+    image_cells,
     log_probs,
     ood_scores,
     prepare,
     train_images,
 )
-from fpovi.experiments.images.view import class_table
+from fpovi.experiments.images.view import CLEAN, Column, method_table
 from fpovi.experiments.paper_parts import PAPER_FLOWS, median_rbf
-from fpovi.networks import fan_out_scales, mlp
 from fpovi.priors import moment_matched
 from fpovi.types import FunctionPrior, Network
 
@@ -52,6 +52,14 @@ OTHER = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}  # images of none o
 PUBLISHED = {("mnist", "bbb"): 1.82, ("mnist", "bbb-mixture"): 1.36, ("mnist", "f-svgd"): 1.21}
 
 
+COLUMNS = {
+    **CLEAN,
+    "single_error": Column("error of one, %", 100.0),
+    "ood_entropy": Column("AUROC, entropy", more=True),
+    "ood_information": Column("AUROC, mutual information", more=True),
+}
+
+
 class Preset(NamedTuple):
     """How many seeds, epochs and training images, and which methods."""
 
@@ -61,14 +69,6 @@ class Preset(NamedTuple):
     methods: tuple[str, ...]
 
 
-@lru_cache
-def network(spread: float = 1.0) -> Network:
-    """Return the paper's network, its prior variances multiplied by ``spread``; the same object each time."""
-    scales = fan_out_scales(SIZES)
-    wider = {name: spread * getattr(scales, name) for name in ("weight_variance", "bias_variance")}
-    return mlp(SIZES, scales=scales._replace(**wider), prior_start=False)
-
-
 def _prior(network: Network) -> FunctionPrior:
     return moment_matched(network, LIKELIHOOD, PRIOR_DRAWS, LEAST_EIGENVALUE)
 
@@ -76,13 +76,19 @@ def _prior(network: Network) -> FunctionPrior:
 def paper_method(flow: str) -> Method:
     """Return a flow in function space with the paper's prior."""
     return function_method(
-        network, _prior, PAPER_FLOWS[flow], median_rbf(), PARTICLES, EXTRA_POINTS, prior_size=PRIOR_POINTS
+        partial(fan_out_mlp, SIZES),
+        _prior,
+        PAPER_FLOWS[flow],
+        median_rbf(),
+        PARTICLES,
+        EXTRA_POINTS,
+        prior_size=PRIOR_POINTS,
     )
 
 
 def climbing(spread: float, n: int) -> Method:
     """Return n networks that climb to their MAP alone, under a prior whose variances are ``spread`` times as large."""
-    return weight_method(partial(network, spread), PAPER_FLOWS["ensemble"], median_rbf(), n)
+    return weight_method(partial(fan_out_mlp, SIZES, spread), PAPER_FLOWS["ensemble"], median_rbf(), n)
 
 
 LABELS = {
@@ -114,12 +120,7 @@ PRESETS = {
 def cells(options: Options) -> list[Cell]:
     """Return the cells of every seed and method of a preset."""
     preset = lookup(PRESETS, options.preset, "preset")
-    found = grid(
-        "mnist", options, datasets=("mnist",), splits=lambda dataset: 1, methods=preset.methods,
-        known_datasets=OTHER, known_methods=METHODS,
-    )  # fmt: skip
-    seeds = range(preset.seeds) if options.seed is None else [options.seed]
-    return [replace(cell, seed=seed) for seed in seeds for cell in found]
+    return image_cells("mnist", options, preset.seeds, ("mnist",), preset.methods, OTHER, METHODS)
 
 
 def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> dict[str, Any]:
@@ -136,7 +137,7 @@ def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> d
 
 def view(rows: Sequence[Row]) -> View:
     """Return a table with a line per method."""
-    return class_table(rows, LABELS, "Two hidden layers of 400 units on images of ten classes", PUBLISHED)
+    return method_table(rows, LABELS, "Two hidden layers of 400 units on images of ten classes", COLUMNS, PUBLISHED)
 
 
 EXPERIMENTS = {

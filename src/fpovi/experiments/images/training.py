@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on labelled images: the task, the loop with checkpoints, and the choice of an epoch by held-out images."""
 
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from fpovi.calibration import evaluate, ood_auroc
 from fpovi.datasets.images import load_images, validation_split
-from fpovi.experiments.harness.experiment import Watch
+from fpovi.experiments.harness.experiment import Options, Watch, grid
 from fpovi.experiments.harness.store import Cell, Store
 from fpovi.experiments.images.methods import LIKELIHOOD, Method
 from fpovi.fitting.training import train
@@ -65,8 +67,12 @@ class ImageTask(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """The particles that predict held-out images best, what networks carry, the epoch and the NLL there."""
+    """The particles that predict held-out images best, what networks carry, the epoch and the NLL there.
 
+    ``members`` are what was trained: the particles, or what they are drawn from.
+    """
+
+    members: PyTree
     particles: PyTree
     network_state: PyTree
     epoch: float
@@ -90,6 +96,24 @@ def prepare(name: str, rows: int | None = None, shift: float | None = None, flat
         for images in (split.x_train[:rows], split.x_valid, split.x_test)
     )
     return Images(make_batch(x_train, split.y_train[:rows]), x_valid, split.y_valid, x_test, split.y_test, shift)
+
+
+def image_cells(
+    experiment: str,
+    options: Options,
+    seeds: int,
+    datasets: Sequence[str],
+    methods: Sequence[str],
+    known_datasets: Collection[str],
+    known_methods: Collection[str],
+) -> list[Cell]:
+    """Return the cells of all methods on all sets for so many seeds, or for the one that a user has chosen."""
+    found = grid(
+        experiment, options, datasets=datasets, splits=lambda dataset: 1, methods=methods,
+        known_datasets=known_datasets, known_methods=known_methods,
+    )  # fmt: skip
+    chosen = range(seeds) if options.seed is None else [options.seed]
+    return [replace(cell, seed=seed) for seed in chosen for cell in found]
 
 
 def checkpoint_of(store: Store | None, cell: Cell) -> Path | None:
@@ -121,10 +145,10 @@ def train_images(task: ImageTask, method: Method, watch: Watch) -> Trained:
     )  # fmt: skip
     if task.checkpoint is not None:
         task.checkpoint.unlink(missing_ok=True)
-    particles = method.draws(key_draws, jax.tree.map(jnp.asarray, done.state.particles))
+    members = jax.tree.map(jnp.asarray, done.state.particles)
     best = int(np.argmin(done.scores))
     epoch = min((best + 1) * task.epochs_per_look, task.epochs)
-    return Trained(particles, done.state.network_state, epoch, float(done.scores[best]))
+    return Trained(members, method.draws(key_draws, members), done.state.network_state, epoch, float(done.scores[best]))
 
 
 def log_probs(network: Network, particles: PyTree, network_state: PyTree, x: Pixels) -> Float[np.ndarray, "n N k"]:

@@ -1,26 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of classifiers of images, a line for each method, with published errors beside ours."""
+"""Tables of classifiers of images, a line for each method, and the curves of what attacks do to them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
 
 from fpovi.experiments.harness.statistics import as_record, best_methods, collect, mean_of, plus_minus
 from fpovi.experiments.harness.store import Row
 from fpovi.experiments.harness.view import View, name_once
+from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, WEIGHT_SPACE
 
-# metric -> how columns call it, what it is multiplied by, whether more is better
-METRICS: dict[str, tuple[str, float, bool]] = {
-    "error": ("error, %", 100.0, False),
-    "nll": ("NLL", 1.0, False),
-    "ece": ("ECE", 1.0, False),
-    "single_error": ("error of one, %", 100.0, False),
-    "ood_entropy": ("AUROC, entropy", 1.0, True),
-    "ood_information": ("AUROC, mutual information", 1.0, True),
+
+class Column(NamedTuple):
+    """A metric as a column: its label, what it is multiplied by, and whether more is better."""
+
+    label: str
+    factor: float = 1.0
+    more: bool = False
+
+
+CLEAN = {"error": Column("error, %", 100.0), "nll": Column("NLL"), "ece": Column("ECE")}
+ATTACKS = {
+    "own": "gradient of the mean probability",
+    "mean_log": "gradient of the mean log-probability",
+    "transfer": "transfer from another ensemble",
 }
+COLOURS = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE}
+DASHES = ("-", "--", ":", "-.")
 
 
-def class_table(
-    rows: Sequence[Row], labels: Mapping[str, str], title: str, published: Mapping[tuple[str, str], float]
+def method_table(
+    rows: Sequence[Row],
+    labels: Mapping[str, str],
+    title: str,
+    columns: Mapping[str, Column],
+    published: Mapping[tuple[str, str], float] | None = None,
+    notes: tuple[str, ...] = (),
 ) -> View:
     """Return means ± standard errors over seeds, the best of each column in bold.
 
@@ -28,24 +46,25 @@ def class_table(
         rows: finished cells of one experiment and preset.
         labels: the methods to show, in this order, and their names in the table.
         title: stands above the table.
+        columns: the metrics to show.
         published: errors in per cent that others print, by data set and method.
+        notes: lines below the table.
     """
-    found = {metric: collect(rows, metric) for metric in METRICS}
+    found = {metric: collect(rows, metric) for metric in columns}
     lines, records = [], []
     for dataset in dict.fromkeys(row.cell.dataset for row in rows):
-        best = {name: _best(found[name].get(dataset, {}), more) for name, (_, _, more) in METRICS.items()}
+        best = {name: _best(found[name].get(dataset, {}), column.more) for name, column in columns.items()}
         for method, label in labels.items():
-            scores = {name: found[name].get(dataset, {}).get(method, {}) for name in METRICS}
-            if not any(scores.values()):
-                continue
             own = [row for row in rows if (row.cell.dataset, row.cell.method) == (dataset, method)]
-            texts = [_text(scores[name].values(), factor, method in best[name])
-                     for name, (_, factor, _) in METRICS.items()]  # fmt: skip
-            printed = published.get((dataset, method))
+            if not own:
+                continue
+            scores = {name: list(found[name].get(dataset, {}).get(method, {}).values()) for name in columns}
+            texts = [_text(scores[name], column.factor, method in best[name]) for name, column in columns.items()]
+            printed = [] if published is None else [f"{published.get((dataset, method), '')}"]
             minutes = sum(row.seconds for row in own) / len(own) / 60
-            lines.append([dataset, label, *texts, "" if printed is None else f"{printed:g}", f"{minutes:.1f}"])
+            lines.append([dataset, label, *texts, *printed, f"{minutes:.1f}"])
             records += [
-                {"dataset": dataset, "method": method, "metric": name, **as_record(mean_of(list(values.values())))}
+                {"dataset": dataset, "method": method, "metric": name, **as_record(mean_of(values))}
                 for name, values in scores.items()
                 if values
             ]
@@ -53,19 +72,49 @@ def class_table(
         title=title,
         explanation=(
             "mean ± standard error over seeds; bold: none is significantly better on the seeds they share (paired "
-            "t-test, p < .05)",
+            "t-test, p < .05), or the best of single runs",
         ),
         columns=(
             "set",
             "method",
-            *(label for label, _, _ in METRICS.values()),
-            "published error, %",
+            *(column.label for column in columns.values()),
+            *(() if published is None else ("published error, %",)),
             "minutes",
         ),
         lines=name_once(lines),
+        notes=notes,
         records=records,
         keys=2,
     )
+
+
+def attack_curves(rows: Sequence[Row], labels: Mapping[str, str]) -> Figure:
+    """Draw accuracy and mean entropy against steps of each attack, a line per method.
+
+    Args:
+        rows: finished cells of one data set and preset, with ``curves`` by attack.
+        labels: the methods to show, in this order, and their names.
+    """
+    methods = [name for name in labels if any(row.cell.method == name for row in rows)]
+    with mpl.rc_context(STYLE):
+        drawing = Figure(figsize=(4.2 * len(ATTACKS), 6.4), layout="constrained")
+        axes = drawing.subplots(2, len(ATTACKS), sharex=True, sharey="row", squeeze=False)
+        for column, (attack, title) in enumerate(ATTACKS.items()):
+            for line, measure in enumerate(("accuracy", "entropy")):
+                panel = axes[line, column]
+                for number, method in enumerate(methods):
+                    curves = [row.metrics["curves"][attack][measure] for row in rows if row.cell.method == method]
+                    panel.plot(
+                        np.mean(curves, axis=0), DASHES[number % len(DASHES)], label=labels[method], linewidth=1.8,
+                        color=COLOURS.get(method[:2], MUTED),
+                    )  # fmt: skip
+                panel.grid(axis="y", color=MUTED, alpha=0.2)
+            axes[0, column].set_title(title)
+            axes[1, column].set_xlabel("steps of .01 towards 0")
+        axes[0, 0].set(ylabel="accuracy", ylim=(0, 1))
+        axes[1, 0].set(ylabel="entropy, nats", ylim=(0, None))
+        axes[0, -1].legend(fontsize=9)
+    return drawing
 
 
 def _best(scores: Mapping[str, Mapping[Any, float]], more: bool) -> set[str]:
@@ -73,9 +122,8 @@ def _best(scores: Mapping[str, Mapping[Any, float]], more: bool) -> set[str]:
     return best_methods({name: {s: sign * value for s, value in each.items()} for name, each in scores.items()})
 
 
-def _text(values: Any, factor: float, bold: bool) -> str:
-    values = [factor * value for value in values]
+def _text(values: Sequence[float], factor: float, bold: bool) -> str:
     if not values:
         return ""
-    text = plus_minus(mean_of(values))
+    text = plus_minus(mean_of([factor * value for value in values]))
     return f"**{text}**" if bold else text
