@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics
 
 from fpovi import calibration
-from fpovi.calibration import accuracy, brier, evaluate, nll, ood_auroc, rmse
+from fpovi.calibration import accuracy, brier, evaluate, nll, rmse
 from support.mixtures import MADE, PARTICLES, ROWS, mixture, predictive, values
 
 RNG = np.random.default_rng(0)
@@ -67,25 +67,6 @@ def test_evaluate_tells_the_scores_that_fit(name):
     expected = ["nll", "accuracy", "brier", "ece"] if labels else ["nll", "rmse", "crps", "coverage_95", "width_95"]
     assert list(found) == expected
     assert all(type(value) is float and np.isfinite(value) for value in found.values())
-
-
-@pytest.mark.parametrize("decimals", [1, 8])  # one decimal: many ties
-def test_auroc_equals_scikit_learns(decimals):
-    inside, outside = RNG.normal(size=70).round(decimals), RNG.normal(1, 1, size=40).round(decimals)
-    expected = metrics.roc_auc_score(np.repeat([0, 1], [70, 40]), np.concatenate([inside, outside]))
-    assert ood_auroc(inside, outside) == pytest.approx(expected, rel=1e-12)
-    assert ood_auroc(outside, inside) == pytest.approx(1 - expected, rel=1e-12)
-    assert ood_auroc(inside, inside) == 0.5
-    assert ood_auroc([0.0], [np.inf]) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("scores", "said"),
-    [([], r"score_out has shape \(0,\)"), ([[1.0]], r"score_out has shape \(1, 1\)"), ([np.nan], "1 values that are")],
-)
-def test_auroc_needs_scores(scores, said):
-    with pytest.raises(ValueError, match=said):
-        ood_auroc([1.0], scores)
 
 
 @pytest.mark.parametrize(

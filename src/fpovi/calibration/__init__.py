@@ -3,9 +3,10 @@
 
 from fpovi.calibration.conformal import Conformal, aps, conformal, lac
 from fpovi.calibration.crps import crps, crps_rows
+from fpovi.calibration.detection import ood_aupr, ood_auroc, ood_fpr
 from fpovi.calibration.recalibration import recalibrate, temperature_scaling, variance_scaling
 from fpovi.calibration.reliability import Reliability, coverage, ece, ece_range, pit, reliability, sharpness
-from fpovi.calibration.scores import accuracy, brier, evaluate, nll, ood_auroc, rmse
+from fpovi.calibration.scores import accuracy, brier, evaluate, nll, rmse
 
 __all__ = [
     "Conformal",
@@ -22,7 +23,9 @@ __all__ = [
     "evaluate",
     "lac",
     "nll",
+    "ood_aupr",
     "ood_auroc",
+    "ood_fpr",
     "pit",
     "recalibrate",
     "reliability",

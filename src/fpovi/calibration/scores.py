@@ -6,7 +6,6 @@ All rows count equally unless ``sample_weight`` says otherwise, and so do severa
 """
 
 import numpy as np
-from scipy.stats import mannwhitneyu
 
 from fpovi.calibration.crps import crps
 from fpovi.calibration.held_out import (
@@ -113,26 +112,3 @@ def brier(predictive: Predictive, y: Numbers, sample_weight: Numbers | None = No
     probs = class_probs(predictive)
     squared = np.sum((probs - (np.arange(probs.shape[-1]) == y[..., None])) ** 2, axis=-1)
     return weighted_mean(squared / 2 if predictive.likelihood.support is Support.BINARY else squared, sample_weight)
-
-
-def ood_auroc(score_in: Numbers, score_out: Numbers) -> float:
-    """Return the probability that an input from outside scores above one from inside; ties count one half.
-
-    Half is chance, one a perfect separation.
-
-    Args:
-        score_in: scores of inputs from inside the training distribution, one-dimensional; infinite ones are allowed.
-        score_out: the same of inputs from outside, where ``entropy``, ``mutual_information`` or ``epistemic_std``
-            should be higher.
-
-    >>> ood_auroc([0.1, 0.2], [0.2, 0.9])
-    0.875
-    """
-    inside, outside = np.asarray(score_in, np.float64), np.asarray(score_out, np.float64)
-    for name, scores in (("score_in", inside), ("score_out", outside)):
-        if scores.ndim != 1 or scores.size == 0:
-            raise ValueError(f"{name} has shape {scores.shape}, but one score per input is needed, and at least one")
-        if np.any(np.isnan(scores)):
-            raise ValueError(f"{name} has {np.sum(np.isnan(scores))} values that are not numbers")
-    wins = mannwhitneyu(outside, inside, method="asymptotic").statistic
-    return float(wins / (inside.size * outside.size))
