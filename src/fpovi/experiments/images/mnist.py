@@ -104,12 +104,12 @@ LABELS = {
 METHODS: dict[str, Method] = {
     "f-svgd": paper_method("svgd"),
     "f-gfsf": paper_method("gfsf"),
-    "w-svgd": weight_method(network, PAPER_FLOWS["svgd"], median_rbf(), PARTICLES),
+    "w-svgd": weight_method(partial(fan_out_mlp, SIZES), PAPER_FLOWS["svgd"], median_rbf(), PARTICLES),
     "ensemble": climbing(1.0, PARTICLES),
     "map": climbing(1.0, 1),
-    "mc-dropout": dropout_method(network),
-    "bbb": backprop_method(network),
-    "bbb-mixture": backprop_method(network, ScaleMixture(0.5, 1.0, 0.05)),
+    "mc-dropout": dropout_method(partial(fan_out_mlp, SIZES)),
+    "bbb": backprop_method(partial(fan_out_mlp, SIZES)),
+    "bbb-mixture": backprop_method(partial(fan_out_mlp, SIZES), ScaleMixture(0.5, 1.0, 0.05)),
 }
 PRESETS = {
     "quick": Preset(seeds=1, epochs=6, rows=10_000, methods=("f-svgd", "f-gfsf", "ensemble", "map")),
