@@ -14,11 +14,11 @@ DEV  := $(VENV)/.installed-dev
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format readme clean distclean
+.PHONY: help demo test test-all test-foolbox lint format readme clean distclean
 .NOTPARALLEL:
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(RUN)  ## Set up, then compare function-space inference with its rivals on a toy problem
 	$(BIN)/fpovi demo
@@ -28,6 +28,10 @@ test: lint  ## Set up, then lint, check types and run the quick tests
 
 test-all: lint  ## The same with the slow tests too
 	$(PYTEST) -m "slow or not slow"
+
+test-foolbox: $(DEV)  ## Install foolbox, then compare our attacks with its, number by number
+	$(PIP) --editable '.[oracle-foolbox]'
+	$(BIN)/pytest tests/robustness/test_foolbox.py --capture=no
 
 lint: $(DEV)  ## Set up, then check style, format and types
 	$(BIN)/ruff check

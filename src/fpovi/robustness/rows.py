@@ -12,7 +12,7 @@ from fpovi.tabular.target import ClassTarget
 
 
 def numbers_of(model: Any, X: Any) -> Float[np.ndarray, "N *d_x"]:
-    """Return rows as real numbers, in float32 where they come as anything but JAX's floating point.
+    """Return rows as real numbers of the type that JAX computes in, float32 unless double precision is on.
 
     Args:
         model: what is attacked.
