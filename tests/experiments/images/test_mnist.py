@@ -47,11 +47,6 @@ def test_the_epoch_is_the_one_that_held_out_images_prefer():
     assert found.epoch == int(np.argmin(seen)) + 1
 
 
-def test_ood_scores_are_chance_for_the_same_images():
-    f = np.log(RANDOM.dirichlet(np.ones(10), size=(5, 40))).astype(np.float32)
-    assert training.ood_scores(f, f) == {"ood_entropy": 0.5, "ood_information": 0.5}
-
-
 def test_presets_have_every_seed_and_a_user_may_choose_one():
     assert len(mnist.cells(Options("paper"))) == 3 * len(mnist.METHODS)
     chosen = mnist.cells(Options("paper", seed=7, datasets=("fashion-mnist",), methods=("map",)))

@@ -35,13 +35,13 @@ from fpovi.experiments.images.training import (
     class_scores,
     image_cells,
     log_probs,
-    ood_scores,
     prepare,
     train_images,
 )
 from fpovi.experiments.images.view import CLEAN, Column, method_table
 from fpovi.experiments.paper_parts import PAPER_FLOWS, median_rbf
 from fpovi.priors import moment_matched
+from fpovi.robustness import ood_scores
 from fpovi.types import FunctionPrior, Network
 
 SIZES = (784, 400, 400, 10)
@@ -55,8 +55,8 @@ PUBLISHED = {("mnist", "bbb"): 1.82, ("mnist", "bbb-mixture"): 1.36, ("mnist", "
 COLUMNS = {
     **CLEAN,
     "single_error": Column("error of one, %", 100.0),
-    "ood_entropy": Column("AUROC, entropy", more=True),
-    "ood_information": Column("AUROC, mutual information", more=True),
+    "auroc_entropy": Column("AUROC, entropy", more=True),
+    "auroc_mutual_information": Column("AUROC, mutual information", more=True),
 }
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from fpovi.calibration import evaluate, ood_auroc
+from fpovi.calibration import evaluate
 from fpovi.datasets.images import load_images, validation_split
 from fpovi.experiments.harness.experiment import Options, Watch, grid
 from fpovi.experiments.harness.store import Cell, Store
@@ -174,12 +174,3 @@ def class_scores(f: Float[np.ndarray, "n N k"], y: Labels) -> dict[str, float]:
     single = float(np.mean(np.argmax(f, axis=2) != y))
     return {"error": 1 - found["accuracy"], "nll": found["nll"], "brier": found["brier"], "ece": found["ece"],
             "single_error": single}  # fmt: skip
-
-
-def ood_scores(inside: Float[np.ndarray, "n N k"], outside: Float[np.ndarray, "n M k"]) -> dict[str, float]:
-    """Return how well entropy and mutual information of the mixture tell images of another set: their AUROC."""
-    known, foreign = as_predictive(inside), as_predictive(outside)
-    return {
-        "ood_entropy": ood_auroc(np.asarray(known.entropy), np.asarray(foreign.entropy)),
-        "ood_information": ood_auroc(np.asarray(known.mutual_information), np.asarray(foreign.mutual_information)),
-    }
