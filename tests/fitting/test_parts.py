@@ -105,7 +105,6 @@ def test_a_prior_as_an_object():
 
 
 def test_early_stopping_keeps_the_best(monkeypatch):
-    monkeypatch.setattr(training, "PATIENCE", 3)
     monkeypatch.setattr("fpovi.fitting.training.CHUNK", 10)
     X, _ = plane(32)
     noise = np.random.default_rng(0).normal(size=32)  # nothing to learn: it has to stop early
@@ -121,7 +120,7 @@ def test_early_stopping_keeps_the_best(monkeypatch):
     assert len(scores) < 200
     assert int(model.fitted_.state.step) == 10 * (int(np.argmin(scores)) + 1)
     assert len(model.fitted_.history.noise) == 10 * len(scores)
-    assert len(scores) - 1 - int(np.argmin(scores)) == 3
+    assert len(scores) - 1 - int(np.argmin(scores)) == training.PATIENCE
     assert same_fit(model, BNNRegressor(**settings).fit(X[::-1], noise[::-1]))
 
 

@@ -74,4 +74,6 @@ def _settings(settings: dict[str, Any]) -> str:
 
 
 def _written(value: Any) -> str:
+    if isinstance(value, list) and any(isinstance(part, list) for part in value):  # the pairs of a dictionary
+        return ", ".join(f"{key}: {each:g}" for key, each in value)
     return "-".join(map(str, value)) if isinstance(value, list) else str(value)
