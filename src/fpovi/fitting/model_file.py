@@ -51,7 +51,11 @@ class ModelFile:
 
 
 class MissingObject(ValueError):
-    """A part of the model was an object, which a file cannot hold."""
+    """A part of the model was an object, which a file cannot hold; ``part`` is the name of its setting."""
+
+    def __init__(self, part: str):
+        super().__init__(f"the model's {part} was an object, which no file holds: give it, load(path, {part}=…)")
+        self.part = part
 
 
 def write_model(model: ModelFile, path: str | os.PathLike[str], force: bool = True) -> None:
@@ -152,7 +156,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     ``noise`` is the standard deviation, or the scale, of what the model takes for noise in each target's own units;
     None where noise differs from row to row or targets are whole numbers. ``complaints`` are what the diagnosis of the
-    fit found wrong. Parts that were objects are named only.
+    fit found wrong. Parts that were objects are named only; ``network``, the sizes of the layers, is None for a user's.
     """
     header, arrays = read_file(path, kind="model")
     try:
@@ -168,7 +172,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             "classes": header["target"].get("classes"),
             "columns": dict(zip(names, columns.kinds, strict=True)),
             "shape": list(encoder.shape) if isinstance(encoder, ArrayEncoder) else None,
-            "network": header["sizes"],
+            "network": None if isinstance(header["parts"]["network"], dict) else header["sizes"],
             "n_particles": header["n_particles"],
             "steps": header["steps"],
             "noise": _noise(header, arrays["['history'].noise"]),
@@ -215,7 +219,7 @@ def _part(name: str, value: Any, objects: Mapping[str, Any]) -> Any:
     if isinstance(value, dict):
         if name in ("random_state", "verbose", "checkpoint"):  # nothing that predictions need
             return None
-        raise MissingObject(f"the model's {name} was an object, which no file holds: give it, load(path, {name}=…)")
+        raise MissingObject(name)
     return tuple(value) if isinstance(value, list) else value
 
 
