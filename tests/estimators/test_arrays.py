@@ -104,7 +104,11 @@ def test_a_model_no_better_than_the_base_rate_warns():
         ({"scaling": "pixel"}, DIGITS[:9], "scaling='pixel' is not known"),
         ({"scaling": "whole"}, [["a", 1.0]] * 9, "is for arrays of numbers"),
         ({"network": perceptron}, np.where(DIGITS[:9] > 15, np.nan, DIGITS[:9]), "NaN or infinity"),
-        ({"network": lambda key: eqx.nn.MLP(64, 3, 8, 1, key=key)}, DIGITS[:9], "classes"),
+        (
+            {"network": lambda key: eqx.nn.MLP(64, 3, 8, 1, key=key)},
+            DIGITS[:9],
+            "3 for a row, not 9, one for each",
+        ),
     ],
 )
 def test_what_cannot_be_fitted_is_said(settings, X, said):

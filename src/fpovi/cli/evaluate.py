@@ -11,11 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from fpovi import calibration
-from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, about, check_free, one_line_errors
-from fpovi.cli.predict import predict_table, target_names
-from fpovi.estimators import load
+from fpovi._lookup import lookup
+from fpovi.cli.models import OwnNetwork, open_model
+from fpovi.cli.options import AsJson, Force, ModelFile, RowsFile, Unknown, about, check_free, one_line_errors
+from fpovi.cli.predict import target_names
+from fpovi.cli.rows import read_rows
 from fpovi.plots import held_out_figures, save
-from fpovi.tabular.files import read_table
+from fpovi.tabular.encoder import UNKNOWN
+from fpovi.tabular.files import TableError
 from fpovi.tabular.target_columns import observed_targets, row_weights
 
 MEANINGS = {
@@ -32,25 +35,29 @@ MEANINGS = {
 
 def evaluate(
     model: ModelFile,
-    data: DataFile,
+    data: RowsFile,
     weight: Annotated[str | None, typer.Option(help="A column of weights of the rows, for the scores.")] = None,
     plots: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Draw pictures of calibration into this folder, PNG and SVG.")
     ] = None,
     unknown: Unknown = "error",
+    network: OwnNetwork = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on rows it has not seen: errors, and whether its uncertainty comes true."""
     with one_line_errors():
-        fitted = load(model)
-        frame = read_table(data)
+        fitted = open_model(model, network)
         names = target_names(fitted)
+        rows, frame = read_rows(data, tuple(names))
         with about(data):
+            if rows.arrays is not None and not set(names) <= set(frame):
+                raise TableError("has no targets: give a .npz file with the arrays X and y")
             y = observed_targets(frame, names, getattr(fitted, "classes_", None))
             weights = None if weight is None else row_weights(frame, weight, names)
-        predictive = predict_table(fitted, frame, data, unknown)
+        fitted.set_params(unknown=lookup(UNKNOWN, unknown, "unknown"))
         with about(data):
+            predictive = fitted.predict_dist(rows.inputs(frame, fitted))
             scores = calibration.evaluate(predictive, y, weights)
         written = []
         if plots is not None:

@@ -26,6 +26,14 @@ DataFile = Annotated[
         show_default=False,
     ),
 ]
+RowsFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="A table: .csv, .tsv, .csv.gz or .parquet; or arrays: .npy with X, or .npz with X and, to evaluate, y.",
+        show_default=False,
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder for the rows and the figure.")]

@@ -16,15 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from fpovi._lookup import lookup
-from fpovi.cli.options import AsJson, DataFile, Force, ModelFile, Unknown, about, check_free, one_line_errors
+from fpovi.cli.models import OwnNetwork, open_model
+from fpovi.cli.options import AsJson, Force, ModelFile, RowsFile, Unknown, about, check_free, one_line_errors
 from fpovi.cli.progress import RowProgress
-from fpovi.estimators import load
-from fpovi.predictive import Predictive
+from fpovi.cli.rows import DataRows, open_rows
 from fpovi.tabular.encoder import UNKNOWN
 from fpovi.tabular.files import TableError, extension
-from fpovi.tabular.inputs import first_fault, learned_inputs
 from fpovi.tabular.predictions import prediction_columns
-from fpovi.tabular.streams import CHUNK, TableStream, open_stream
+from fpovi.tabular.streams import TableStream
 from fpovi.tabular.writing import with_times_as_text, write_chunks
 
 FIRST_ROWS = 10
@@ -34,7 +33,7 @@ Predicted = tuple[pd.DataFrame, pd.DataFrame]  # rows of the table, and beside t
 
 def predict(
     model: ModelFile,
-    data: DataFile,
+    data: RowsFile,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -44,6 +43,7 @@ def predict(
     ] = None,
     level: Annotated[float, typer.Option(help="Probability that the interval from lower to upper holds.")] = 0.95,
     unknown: Unknown = "error",
+    network: OwnNetwork = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -57,55 +57,55 @@ def predict(
         if out is not None and out != STDOUT:
             extension(out)
             check_free(out, force)
-        fitted = load(model)
-        stream = open_stream(data, CHUNK)
+        fitted = open_model(model, network)
+        rows = open_rows(data, tuple(target_names(fitted)))
         fitted.set_params(unknown=lookup(UNKNOWN, unknown, "unknown"))
         if out is None and not as_json:
-            _print_preview(_first_rows(fitted, stream, data, level), stream.rows)
+            _print_preview(_first_rows(fitted, rows, data, level), rows.stream.rows)
             return
-        chunks = _predicted(fitted, stream, data, level, quiet=out in (None, STDOUT) and sys.stdout.isatty())
+        chunks = _predicted(fitted, rows, data, level, quiet=out in (None, STDOUT) and sys.stdout.isatty())
         if out == STDOUT:
-            _print_csv(chunks, stream.sample)
+            _print_csv(chunks, rows.stream.sample)
         elif out is None:
             _print_json(chunks)
         else:
-            columns = _write(chunks, stream, out, force)
-            _print_report(stream.rows, columns, out, as_json)
+            columns = _write(chunks, rows.stream, out, force)
+            _print_report(rows.stream.rows, columns, out, as_json)
 
 
-def _predicted(fitted: Any, stream: TableStream, data: Path, level: float, quiet: bool) -> Iterator[Predicted]:
+def _predicted(fitted: Any, rows: DataRows, data: Path, level: float, quiet: bool) -> Iterator[Predicted]:
     """Yield the rows of the table and their predictions, a chunk at a time."""
-    chunks = stream.chunks()
-    with RowProgress(stream.rows, "predict", quiet) as bar:
+    chunks = rows.stream.chunks()
+    with RowProgress(rows.stream.rows, "predict", quiet) as bar:
         for frame in chunks:
             try:
-                columns = _predict_chunk(fitted, frame, level)
+                columns = _predict_chunk(fitted, rows, frame, level)
                 _refuse_same_names(frame, columns)
             except ValueError as error:
                 # of several faults, the one that is found first when all rows are looked at together
-                fault = first_fault(chain([frame], chunks), fitted.fitted_.encoder, fitted.unknown)
+                fault = rows.fault(chain([frame], chunks), fitted)
                 raise ValueError(f"{data}: {fault or error}") from error
             bar.advance(len(frame))
             yield frame, columns
 
 
-def _first_rows(fitted: Any, stream: TableStream, data: Path, level: float) -> pd.DataFrame:
+def _first_rows(fitted: Any, rows: DataRows, data: Path, level: float) -> pd.DataFrame:
     """Return the predictions of the first rows, if those of all rows can be made."""
     with about(data):
-        if fault := first_fault(stream.chunks(), fitted.fitted_.encoder, fitted.unknown):
+        if fault := rows.fault(rows.stream.chunks(), fitted):
             raise fault
         frame = pd.DataFrame()
-        for chunk in stream.chunks():
+        for chunk in rows.stream.chunks():
             frame = pd.concat([frame, chunk.head(FIRST_ROWS - len(frame))]) if len(frame) else chunk.head(FIRST_ROWS)
             if len(frame) == FIRST_ROWS:
                 break
-        columns = _predict_chunk(fitted, frame, level)
+        columns = _predict_chunk(fitted, rows, frame, level)
         _refuse_same_names(frame, columns)
     return columns
 
 
-def _predict_chunk(fitted: Any, frame: pd.DataFrame, level: float) -> pd.DataFrame:
-    predictive = fitted.predict_dist(learned_inputs(frame, fitted.fitted_.encoder.columns))
+def _predict_chunk(fitted: Any, rows: DataRows, frame: pd.DataFrame, level: float) -> pd.DataFrame:
+    predictive = fitted.predict_dist(rows.inputs(frame, fitted))
     columns = prediction_columns(predictive, target_names(fitted), level, getattr(fitted, "classes_", None))
     return columns.set_axis(frame.index)
 
@@ -129,13 +129,6 @@ def _print_json(chunks: Iterator[Predicted]) -> None:
     for number, (_, columns) in enumerate(chunks):
         typer.echo(("," if number else "[") + columns.to_json(orient="records")[1:-1], nl=False)
     typer.echo("]")
-
-
-def predict_table(fitted: Any, frame: pd.DataFrame, data: Path, unknown: str) -> Predictive:
-    """Predict the rows of a table that was read from the file ``data``, its columns found by name."""
-    fitted.set_params(unknown=lookup(UNKNOWN, unknown, "unknown"))
-    with about(data):
-        return fitted.predict_dist(learned_inputs(frame, fitted.fitted_.encoder.columns))
 
 
 def target_names(fitted: Any) -> list[str]:

@@ -26,7 +26,8 @@ def show(model: ModelFile, as_json: AsJson = False) -> None:
                 "model": f"{facts['file']} ({facts['bytes'] / 1000:.0f} kB)",
                 "task": task_of(facts),
                 "classes": None if facts["classes"] is None else ", ".join(map(str, facts["classes"])),
-                "columns": _columns(facts["columns"]),
+                "columns": _columns(facts["columns"]) if facts["shape"] is None else None,
+                "rows": None if facts["shape"] is None else f"arrays of shape {_written(facts['shape'], ' × ')}",
                 "networks": networks_of(facts),
                 "steps": str(facts["steps"]),
                 "noise": facts["noise"],
@@ -44,7 +45,9 @@ def task_of(facts: dict[str, Any]) -> str:
 
 def networks_of(facts: dict[str, Any]) -> str:
     """Return how many networks a described model has, and how large they are."""
-    return f"{facts['n_particles']} of {'-'.join(map(str, facts['network']))} units"
+    if facts["network"] is None:
+        return f"{facts['n_particles']} of your own; commands need to know where it is: --network module:name"
+    return f"{facts['n_particles']} of {_written(facts['network'])} units"
 
 
 def soundness_of(facts: dict[str, Any]) -> str:
@@ -73,5 +76,7 @@ def _settings(settings: dict[str, Any]) -> str:
     return "\n".join(f"{name} {_written(value)}" for name, value in settings.items() if value is not None)
 
 
-def _written(value: Any) -> str:
-    return "-".join(map(str, value)) if isinstance(value, list) else str(value)
+def _written(value: Any, between: str = "-") -> str:
+    if isinstance(value, list) and any(isinstance(part, list) for part in value):  # the pairs of a dictionary
+        return ", ".join(f"{key}: {each:g}" for key, each in value)
+    return between.join(map(str, value)) if isinstance(value, list) else str(value)

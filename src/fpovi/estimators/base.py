@@ -30,7 +30,7 @@ from fpovi.selection.schedule import make_schedule
 from fpovi.selection.trial import tried_scales
 from fpovi.tabular import ArrayEncoder, Encoder, learn_encoder
 from fpovi.tabular.arrays import AUTO as AUTO_SCALING
-from fpovi.tabular.arrays import as_rows, collect_rows, is_array, learn_arrays
+from fpovi.tabular.arrays import as_rows, collect_rows, is_array, learn_arrays, seems_channels_first
 from fpovi.tabular.target import Target
 from fpovi.types import Key, Likelihood, State
 
@@ -109,6 +109,10 @@ class BaseBNN(BaseEstimator, ABC):
     def _check_target(self, y: Any) -> NDArray[Any]:
         """Return targets as an array, or raise a ``ValueError``."""
 
+    def _weigh(self, y: NDArray[Any], weight: NDArray[np.float64], target: Target) -> NDArray[np.float64]:
+        """Return the weights of rows with checked targets: those given, unless targets have weights of their own."""
+        return weight
+
     @abstractmethod
     def _learn_target(self, y: NDArray[Any], weight: NDArray[np.float64], likelihood: Likelihood) -> Target:
         """Return what there is to learn of checked targets."""
@@ -137,6 +141,7 @@ class BaseBNN(BaseEstimator, ABC):
             likelihood = choose_likelihood(parts["likelihood"])
             y = self._check_target(y)
             target = self._learn_target(y, weight, likelihood)
+            weight = self._weigh(y, weight, target)
             kept = weight > 0
             frame = X.iloc[kept] if hasattr(X, "iloc") else np.asarray(X)[kept]
             encoder = self._learn_encoder(frame, weight[kept])
@@ -166,8 +171,8 @@ class BaseBNN(BaseEstimator, ABC):
         if not hasattr(self, "rows_"):
             raise ValueError("partial_fit needs the rows seen so far, which a model from a file does not have: use fit")
         X, weight = self._check_rows(X, y, sample_weight, reset=False)
-        before = self.fitted_
-        new = before.encoder(X, unknown=self.unknown), before.target.encode(self._check_target(y)), weight
+        before, y = self.fitted_, self._check_target(y)
+        new = before.encoder(X, unknown=self.unknown), before.target.encode(y), self._weigh(y, weight, before.target)
         rows = collect_rows(*(np.concatenate(pair) for pair in zip(self.rows_, new, strict=True)))
         keys = jax.random.split(jax.random.fold_in(_key_of(self.random_state), len(rows[0])), 3)
         make_room()
@@ -261,6 +266,13 @@ class BaseBNN(BaseEstimator, ABC):
     def _learn_encoder(self, X: Any, weight: NDArray[np.float64]) -> Encoder | ArrayEncoder:
         """Learn to encode tables column by column, and to scale arrays for a user's own network as they are."""
         chosen = self.scaling != AUTO_SCALING
+        if not chosen and seems_channels_first(X.shape[1:]):
+            warnings.warn(
+                f"X has rows of shape {X.shape[1:]}, which look like channels first; scaling and measurement sets take "
+                'the last axis for channels: np.moveaxis(X, 1, -1), or scaling="whole" and a measurement of your own',
+                FitWarning,
+                stacklevel=3,
+            )
         if is_array(X) and (self.network is not None or chosen or X.ndim > 2):
             return learn_arrays(X, weight, self.scaling)
         if chosen:

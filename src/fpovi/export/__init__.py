@@ -154,14 +154,25 @@ def _squash(squash: Squash, values: Column) -> Column:
     return jnp.where(jnp.isinf(ratio), ratio, arcsinh)
 
 
-def _answer(fitted: Fitted) -> Answer:
-    """Return the map from encoded rows to what ``predict`` or ``predict_proba`` say."""
+def _answer(fitted: Fitted, together: bool = True) -> Answer:
+    """Return the map from encoded rows to what ``predict`` or ``predict_proba`` say.
+
+    Particles are evaluated ``together``, or one after the other where networks are a user's: jax2onnx gets convolutions
+    of several images with several networks wrong.
+    """
     spec, scales, state = fitted.spec, fitted.scales, fitted.state
     shift, scale = (np.asarray(unit, np.float32) for unit in fitted.target.units)
     single = spec.likelihood.support is not Support.CLASSES and fitted.target.single
 
+    def one_by_one(x: Float[Array, "N *d_x"]) -> Float[Array, "n N k"]:
+        network, both = spec.build_network(scales), (state.particles, state.network_state)
+        each = [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), both) for i in range(fitted.n_particles)]
+        # not jnp.stack, which jax2onnx does not know
+        outputs = jnp.concatenate([network.apply(*one, x, False)[0][None] for one in each])
+        return spec.likelihood.canonical(outputs)
+
     def answer(x: Float[Array, "N *d_x"]) -> tuple[Float[Array, "N *m"], ...]:
-        f = outputs_of(spec, scales, state.particles, state.network_state, x)
+        f = outputs_of(spec, scales, state.particles, state.network_state, x) if together else one_by_one(x)
         params = jax.tree.map(jnp.asarray, state.params)
         predictive = Predictive(spec.likelihood, f, params, jnp.asarray(shift), jnp.asarray(scale))
         if spec.likelihood.support is Support.CLASSES:
@@ -210,7 +221,8 @@ def _write_onnx(fitted: Fitted, path: str | os.PathLike[str], force: bool) -> No
         expected = [np.asarray(values) for values in jax.jit(_program(fitted))(probe)]
     try:
         scaling = to_graph(lambda x: encode(fitted.encoder, x), columns, "x", ["encoded"], double=True)
-        answering = to_graph(_answer(fitted), features, "features", _output_names(fitted), double=False)
+        answer = _answer(fitted, together=fitted.spec.network is None)
+        answering = to_graph(answer, features, "features", _output_names(fitted), double=False)
         content = join_graphs(scaling, answering, describe(fitted))
         check_graph(content, probe, expected)
     except Exception as error:  # a user's network can fail in any way

@@ -28,6 +28,7 @@ PARTS = ("activation", "network", "space", "flow", "kernel", "prior", "measureme
 TARGETS: dict[str, type[RealTarget] | type[ClassTarget]] = {kind.estimator: kind for kind in (RealTarget, ClassTarget)}
 TASKS = {"BNNRegressor": "regression", "BNNClassifier": "classification"}
 OBJECT = "(an object)"  # in the place of a part that has no name
+PAIRS = "(a dictionary)"  # beside the pairs of a setting that is one
 MOST, MOST_LAYERS = 10**7, 1000  # what no model exceeds, so that a forged header costs nothing
 # what arrays were called in files written before version 0.2, by the start of their names
 FORMER_NAMES = {
@@ -50,7 +51,11 @@ class ModelFile:
 
 
 class MissingObject(ValueError):
-    """A part of the model was an object, which a file cannot hold."""
+    """A part of the model was an object, which a file cannot hold; ``part`` is the name of its setting."""
+
+    def __init__(self, part: str):
+        super().__init__(f"the model's {part} was an object, which no file holds: give it, load(path, {part}=…)")
+        self.part = part
 
 
 def write_model(model: ModelFile, path: str | os.PathLike[str], force: bool = True) -> None:
@@ -91,6 +96,7 @@ def read_model(path: str | os.PathLike[str], objects: Mapping[str, Any]) -> Mode
     Raises:
         FileError: for a file that is damaged, altered or of a newer fpovi.
         MissingObject: where a part was an object and is not among ``objects``.
+        ValueError: where one of ``objects`` is another than that of the fit.
     """
     header, arrays = read_file(path, kind="model")
     unknown = sorted(objects.keys() - set(PARTS))
@@ -103,6 +109,9 @@ def read_model(path: str | os.PathLike[str], objects: Mapping[str, Any]) -> Mode
     # whatever a forged header leads to, down to what JAX says of shapes that no array can have
     except Exception as error:
         reason = " ".join(str(error).split())
+        if objects:
+            given = " and ".join(sorted(objects))
+            raise ValueError(f"{os.fspath(path)} does not fit together with this {given}: {reason:.300}") from error
         raise FileError(f"{os.fspath(path)} is a model file, but not a sound one: {reason:.200}") from error
 
 
@@ -147,7 +156,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     ``noise`` is the standard deviation, or the scale, of what the model takes for noise in each target's own units;
     None where noise differs from row to row or targets are whole numbers. ``complaints`` are what the diagnosis of the
-    fit found wrong. Parts that were objects are named only.
+    fit found wrong. Parts that were objects are named only; ``network``, the sizes of the layers, is None for a user's.
     """
     header, arrays = read_file(path, kind="model")
     try:
@@ -163,7 +172,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             "classes": header["target"].get("classes"),
             "columns": dict(zip(names, columns.kinds, strict=True)),
             "shape": list(encoder.shape) if isinstance(encoder, ArrayEncoder) else None,
-            "network": header["sizes"],
+            "network": None if isinstance(header["parts"]["network"], dict) else header["sizes"],
             "n_particles": header["n_particles"],
             "steps": header["steps"],
             "noise": _noise(header, arrays["['history'].noise"]),
@@ -205,10 +214,12 @@ def _part(name: str, value: Any, objects: Mapping[str, Any]) -> Any:
     """Return a setting from its JSON form, or the object that stands for it."""
     if name in objects:
         return objects[name]
+    if isinstance(value, dict) and PAIRS in value:
+        return dict(value[PAIRS])
     if isinstance(value, dict):
         if name in ("random_state", "verbose", "checkpoint"):  # nothing that predictions need
             return None
-        raise MissingObject(f"the model's {name} was an object, which no file holds: give it, load(path, {name}=…)")
+        raise MissingObject(name)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -220,4 +231,6 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, tuple | list | np.ndarray) and all(isinstance(item, int | np.integer) for item in value):
         return [int(item) for item in value]
+    if isinstance(value, Mapping):
+        return {PAIRS: [[_plain(key), _plain(each)] for key, each in value.items()]}
     return value if value is None or isinstance(value, str | bool | int | float) else {OBJECT: type(value).__name__}

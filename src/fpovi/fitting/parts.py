@@ -12,20 +12,19 @@ from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from typing import Any
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from fpovi._lookup import call_maker, is_made_of, lookup, maker
+from fpovi.fitting.own_network import choose_network
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
 from fpovi.kernels import KERNELS, RepresentationKernel, median_lengthscale, rbf
 from fpovi.likelihoods import LIKELIHOODS
 from fpovi.measurement import MEASUREMENTS
-from fpovi.networks import ACTIVATIONS, from_equinox, from_flax, mlp
+from fpovi.networks import ACTIVATIONS, mlp
 from fpovi.priors import PRIORS
-from fpovi.types import Flow, FunctionPrior, Kernel, Likelihood, Measurement, Network, Scales
+from fpovi.types import Flow, FunctionPrior, Kernel, Likelihood, Measurement, Network, Scales, Support
 
 SPACES = {"function": function_space, "weight": weight_space}
 AUTO = "auto"
@@ -112,7 +111,9 @@ def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any], shape: tuple[int
             ``measurement`` and ``likelihood``.
         shape: that of an encoded row, a vector by default; of several axes only for a network given in ``parts``.
     """
-    network = _network(parts["network"], sizes[:1] if shape is None else shape)
+    shape = sizes[:1] if shape is None else shape
+    likelihood = choose_likelihood(parts["likelihood"])
+    network = choose_network(parts["network"], shape, sizes[-1], likelihood.support is Support.CLASSES)
     return Spec(
         sizes=sizes,
         activation=_function(ACTIVATIONS, parts["activation"], "activation"),
@@ -121,8 +122,8 @@ def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any], shape: tuple[int
         flow=_function(FLOWS, parts["flow"], "flow"),
         kernel=_kernel(parts["kernel"]),
         prior=_prior(parts["prior"], "nngp" if network is None else "sampled_gp"),
-        measurement=_measurement(parts["measurement"]),
-        likelihood=choose_likelihood(parts["likelihood"]),
+        measurement=_measurement(parts["measurement"], "halo" if len(shape) == 1 else "shuffled_patches"),
+        likelihood=likelihood,
     )
 
 
@@ -131,7 +132,7 @@ def _named(argument: str, name: str) -> Any:
     tables: dict[str, Mapping[str, Callable[..., Any]]] = {
         "kernel": {AUTO: wide_rbf, **KERNELS},
         "likelihood": {AUTO: LIKELIHOODS["gaussian"], **LIKELIHOODS},
-        "measurement": {AUTO: MEASUREMENTS["halo"], **MEASUREMENTS},
+        "measurement": MEASUREMENTS,
     }
     return _made(maker(tables[argument], name, argument))
 
@@ -166,9 +167,9 @@ def _kernel(kernel: Any) -> Kernel | RepresentationKernel:
     return _named("kernel", kernel) if isinstance(kernel, str) else _callable(kernel, "kernel")
 
 
-def _measurement(measurement: Any) -> Measurement:
+def _measurement(measurement: Any, automatic: str) -> Measurement:
     if isinstance(measurement, str):
-        return _named("measurement", measurement)
+        return _named("measurement", automatic if measurement == AUTO else measurement)
     return _callable(measurement, "measurement")
 
 
@@ -178,29 +179,6 @@ def _prior(prior: Any, automatic: str) -> FunctionPrior | Callable[..., Function
     if not isinstance(prior, FunctionPrior):
         raise ValueError(f"prior is a {type(prior).__name__}, but a name or an object of fpovi.priors is needed")
     return prior
-
-
-def _network(network: Any, shape: tuple[int, ...]) -> Network | None:
-    """Return a user's network: one of ours, a Flax module, or a function ``key -> Equinox module``."""
-    if network is None and len(shape) > 1:
-        raise ValueError(
-            f"X has rows of shape {shape}: give a network= that takes them, or X.reshape(len(X), -1) for hidden layers"
-        )
-    if network is None or isinstance(network, Network):
-        return network
-    if not callable(network) or isinstance(network, eqx.Module):
-        raise ValueError(
-            f"network is a {type(network).__name__}, but a Flax module, a function key -> Equinox module, or a "
-            "fpovi.Network is needed"
-        )
-    return _adapted(network, shape)
-
-
-@lru_cache(maxsize=64)
-def _adapted(network: Any, shape: tuple[int, ...]) -> Network:
-    if any(base.__module__.startswith("flax.") for base in type(network).__mro__):
-        return from_flax(network, jnp.zeros((1, *shape)))
-    return from_equinox(network)
 
 
 def layer_sizes(shape: tuple[int, ...], hidden: Any, outputs: int) -> tuple[int, ...]:

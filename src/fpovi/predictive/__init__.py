@@ -205,6 +205,8 @@ class Predictive(eqx.Module):
             y = y.astype(self.f.dtype)
         elif not jnp.issubdtype(y.dtype, jnp.integer):
             raise ValueError(f"y has dtype {y.dtype}, but classes are integers 0…{self.f.shape[-1] - 1}")
+        elif not isinstance(y, jax.core.Tracer) and y.size and (y.min() < 0 or y.max() >= self.f.shape[-1]):
+            raise ValueError(f"y has values {y.min()}…{y.max()}, but classes are integers 0…{self.f.shape[-1] - 1}")
         return y if self.likelihood.support.atoms else (y - self.shift) / self.scale
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from fpovi.fitting.fit import Schedule, padded_rows
 
 FULL_BATCH, MINI_BATCH = 1024, 512
+LEAST_BATCH, ENOUGH_STEPS = 128, 2000  # how small a mini-batch gets where a few epochs would be fewer steps
 STEPS, STEPS_PER_ROW, MOST_STEPS = 5000, 0.5, 25000
 WARM_SHARE = 0.4
 RATE, FLOW_RATE = 0.01, 0.3  # and after a warm-up, the share of it that the flow takes
@@ -23,20 +24,29 @@ def make_schedule(learning_rate: Any, batch_size: Any, max_epochs: Any, rows: in
 
     >>> make_schedule("auto", "auto", "auto", 300)
     Schedule(batch_size=512, steps=5150, warm_up_steps=2060, rate=0.01, rate_after_warm_up=0.003)
+    >>> [make_schedule("auto", "auto", epochs, 10_000).batch_size for epochs in (20, 80, 1000)]
+    [128, 256, 512]
     """
-    size, rate = _rows_per_step(batch_size, rows), _rate(learning_rate)
+    size, rate = _rows_per_step(batch_size, max_epochs, rows), _rate(learning_rate)
     steps = _steps(max_epochs, rows, size)
     warm_up = max(int(WARM_SHARE * steps), 1) if steps > 1 else 0
     return Schedule(size, steps, warm_up, rate, rate * FLOW_RATE)
 
 
-def _rows_per_step(batch_size: Any, rows: int) -> int:
-    """Return all rows where they are few, else a mini-batch."""
+def _rows_per_step(batch_size: Any, max_epochs: Any, rows: int) -> int:
+    """Return all rows where they are few, else a mini-batch, the smaller the fewer epochs there are."""
     if batch_size == "auto":
-        return padded_rows(rows) if rows <= FULL_BATCH else MINI_BATCH
+        return padded_rows(rows) if rows <= FULL_BATCH else _mini_batch(max_epochs, rows)
     if not _is_whole(batch_size):
         raise ValueError(f'batch_size={batch_size!r} must be a positive whole number, or "auto"')
     return padded_rows(rows) if batch_size >= rows else int(batch_size)
+
+
+def _mini_batch(max_epochs: Any, rows: int) -> int:
+    size = MINI_BATCH
+    while _is_whole(max_epochs) and size > LEAST_BATCH and max_epochs * rows < ENOUGH_STEPS * size:
+        size //= 2
+    return size
 
 
 def _steps(max_epochs: Any, rows: int, size: int) -> int:

@@ -109,6 +109,15 @@ def is_array(X: Any) -> bool:
     return (isinstance(X, np.ndarray) and X.dtype.kind in "biuf") or _axes(X) > 2
 
 
+def seems_channels_first(shape: tuple[int, ...]) -> bool:
+    """Tell whether rows look like images whose channels, one or three, come first.
+
+    >>> seems_channels_first((3, 32, 32)), seems_channels_first((28, 28, 1))
+    (True, False)
+    """
+    return len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) > 3
+
+
 def as_rows(X: Any) -> Any:
     """Return arrays of rows of any shape as numbers, and tables as tables."""
     return as_numbers(X) if not hasattr(X, "iloc") and _axes(X) > 2 else as_table(X)

@@ -14,6 +14,7 @@ from fpovi.persistence import plain
 from fpovi.tabular.category import Category
 from fpovi.tabular.frame import Columns, align, as_frame, names_of
 from fpovi.tabular.measured import Measured
+from fpovi.tabular.shared_unit import in_shared_unit
 from fpovi.tabular.values import MEASURED, kind_of
 from fpovi.tabular.weights import check_weight
 from fpovi.types import Numbers
@@ -172,6 +173,9 @@ def learn_encoder(X: Any, weight: Numbers | None = None, *, max_categories: int 
     that brings them in. Strings and categoricals become one-hot columns of unit total variance. Constant columns are
     left out. Missing values get 0, the mean, and a 0/1 column of their own if there were any in training.
 
+    Numbers in many columns that mostly share a range, such as the pixels of flat images, share mean and variance too:
+    on a scale of their own, pixels that hardly ever vary would be huge where they do.
+
     Statistics are weighted such that a row of weight 2 is that row twice, and one of weight 0 is not there.
 
     Args:
@@ -205,4 +209,4 @@ def learn_encoder(X: Any, weight: Numbers | None = None, *, max_categories: int 
             learned.append(Category.learn(column, weight, label, int(max_categories)))
         else:
             learned.append(Measured.learn(column, kind, weight, label))
-    return Encoder(names, tuple(learned))
+    return Encoder(names, tuple(in_shared_unit(frame, learned, weight)))

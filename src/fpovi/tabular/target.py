@@ -81,7 +81,7 @@ class ClassTarget:
         """Learn the classes of labels ``(N,)``, of which rows of weight 0 do not count; or take those ``announced``."""
         classes = np.unique(labels[weight > 0]) if announced is None else announced
         if len(classes) < 2:
-            raise ValueError(f"y has one class only ({classes[0]!r}): at least two classes are needed")
+            raise ValueError(f"y has one class only ({classes.tolist()[0]!r}): at least two classes are needed")
         return cls(classes)
 
     def encode(self, labels: NDArray[Any]) -> NDArray[np.int32]:
