@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from fpovi.flows import FLOWS, ensemble
-from fpovi.inference import exact, function_space, weight_space
+from fpovi.inference import exact, function_space, only_extra, weight_space
 from fpovi.inference.batches import make_batch
 from fpovi.inference.loop import run
 from fpovi.inference.particles import ravel
@@ -475,6 +475,33 @@ def test_points_with_outputs_of_their_own_are_compared_there(key, x64):
 
     (expected,) = jax.vjp(likelihood.canonical, f)[1](moves(f))
     np.testing.assert_allclose((after.particles - f) / RATE, expected, rtol=1e-6)
+
+
+def test_values_count_as_much_as_is_asked(key, x64):
+    """The flow sees f times the factors, and a velocity of that is one of f by the chain rule."""
+    likelihood, rows = gaussian(NOISE), B
+    x = np.random.default_rng(0).normal(size=(B + EXTRA, 2))
+    batch = make_batch(x[:rows], np.zeros(rows))
+    f = jax.random.normal(key, (N, len(x), 1))
+    weight = jnp.linspace(0.0, 2.0, len(x))[:, None]
+
+    def velocity(compare):
+        algorithm = exact(
+            x, likelihood, flat(), start=lambda key: jnp.zeros((len(x), 1)), kernel=rbf(LENGTHSCALE),
+            optimiser=optax.sgd(RATE), compare=compare,
+        )  # fmt: skip
+        after, _ = jax.jit(algorithm.step)(key, algorithm.init(key, N, f), batch)
+        return (after.particles - f) / RATE
+
+    score = jnp.zeros_like(f).at[:, :rows].set(-f[:, :rows] / NOISE**2)
+    for compare, factor in (
+        (lambda f, batch: weight, weight),
+        (only_extra, (jnp.arange(len(x)) >= rows)[:, None].astype(float)),
+    ):
+        seen = (f * factor).reshape(N, -1)
+        push = rbf(LENGTHSCALE).repulsion(seen, jnp.ones(N)).reshape(f.shape) * factor
+        expected = (jnp.einsum("ij,jbk->ibk", rbf(LENGTHSCALE)(seen, seen), score) + push) / N
+        np.testing.assert_allclose(velocity(compare), expected, rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize("knob", [{"temperature": 0.0}, {"repulsion": -1.0}, {"prior_weight": float("nan")}])

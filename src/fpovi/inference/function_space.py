@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from fpovi._fast.threefry import unrolled
 from fpovi.flows import svgd
 from fpovi.inference.particles import forward as forward_here
-from fpovi.inference.score import Outputs, at_step, in_rows, posterior_score
+from fpovi.inference.score import Compare, Outputs, at_step, in_rows, posterior_score
 from fpovi.inference.step import (
     ascend,
     begin,
@@ -61,6 +61,7 @@ def function_space(
     noise_optimiser: optax.GradientTransformation | None = None,
     prior_size: int | None = 16,
     outputs: Outputs | None = None,
+    compare: Compare | None = None,
     prior_weight: Schedule = 1.0,
     temperature: Schedule = 1.0,
     repulsion: Schedule = 1.0,
@@ -88,6 +89,9 @@ def function_space(
         outputs: ``outputs(key, batch, points)`` picks the columns of f that enter kernel and prior in a step, ``(c,)``
             for all points or ``(points, c)`` for each: some of many classes, by :func:`fpovi.inference.some_classes`.
             All of them by default. The likelihood always sees all.
+        compare: ``compare(f, batch)`` returns a factor on each value before the kernel sees it, ``(B, 1)`` or
+            ``(B, k)``: 0 for values that are not compared. With :func:`fpovi.inference.only_extra` particles are held
+            apart at extra points alone. All values count alike by default.
         prior_weight, temperature, repulsion: λ, T, and a factor on the flow's repulsion; numbers or schedules.
         forward: how all particles are evaluated; :func:`fpovi.inference.shard` gives one that uses many devices.
     """
@@ -103,7 +107,7 @@ def function_space(
         )
     _check_prior(likelihood, prior, prior_size)
     check_schedules(prior_weight=prior_weight, temperature=temperature, repulsion=repulsion)
-    score_of = posterior_score(likelihood, prior, prior_size, outputs, prior_weight, temperature)
+    score_of = posterior_score(likelihood, prior, prior_size, outputs, prior_weight, temperature, compare)
 
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
         key_particles, key_prior = jax.random.split(key)

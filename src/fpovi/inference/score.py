@@ -15,6 +15,7 @@ from fpovi.inference.particles import over_particles
 from fpovi.types import Batch, FunctionPrior, Key, Likelihood, PyTree, Scalar, Schedule, State
 
 Outputs = Callable[[Key, Batch, int], Int[Array, " c"] | Int[Array, "B c"]]
+Compare = Callable[[Float[Array, "n B k"], Batch], Float[Array, "B _"]]
 
 
 def some_classes(count: int, classes: int) -> Outputs:
@@ -45,8 +46,8 @@ def some_classes(count: int, classes: int) -> Outputs:
 class Score(NamedTuple):
     """The score at all points and what it is made of.
 
-    ``noise`` is the direction of the likelihood's parameters, ``compared`` which values the flow compares (1 or 0; a
-    single 1 where it compares all).
+    ``noise`` is the direction of the likelihood's parameters, ``compared`` a factor on each value before the flow sees
+    it (0 for what is not compared; a single 1 where all values count alike).
     """
 
     total: Float[Array, "n d"]
@@ -65,6 +66,7 @@ def posterior_score(
     outputs: Outputs | None,
     prior_weight: Schedule,
     temperature: Schedule,
+    compare: Compare | None = None,
 ) -> Callable[..., Score]:
     """Return ``score(keys, state, f, x, batch)`` of a model; arguments are those of ``function_space``."""
 
@@ -83,10 +85,20 @@ def posterior_score(
         if columns:
             rows = jnp.arange(f.shape[1])[:, None]
             compared = jnp.zeros(f.shape[1:], f.dtype).at[rows, columns[0]].set(1).ravel()
+        if compare is not None:
+            compared = compared * jnp.broadcast_to(compare(f, batch), f.shape[1:]).astype(f.dtype).ravel()
         noise = noise_direction(likelihood, in_params, state.params)
         return Score(total, from_data, from_prior, noise, log_lik, carry, compared)
 
     return score
+
+
+def only_extra(f: Float[Array, "n B k"], batch: Batch) -> Float[Array, "B 1"]:
+    """Compare functions at the extra points alone, for ``function_space(compare=)``.
+
+    At labelled points each particle then goes where likelihood and prior lead, as in an ensemble.
+    """
+    return (jnp.arange(f.shape[1]) >= batch.x.shape[0])[:, None].astype(f.dtype)
 
 
 def in_rows(f: Float[Array, "n B k"]) -> Float[Array, "n d"]:
