@@ -487,7 +487,7 @@ def test_values_count_as_much_as_is_asked(key, x64):
 
     def velocity(compare):
         algorithm = exact(
-            x, likelihood, flat(), start=lambda key: jnp.zeros((len(x), 1)), kernel=rbf(LENGTHSCALE),
+            jnp.asarray(x), likelihood, flat(), start=lambda key: jnp.zeros((len(x), 1)), kernel=rbf(LENGTHSCALE),
             optimiser=optax.sgd(RATE), compare=compare,
         )  # fmt: skip
         after, _ = jax.jit(algorithm.step)(key, algorithm.init(key, N, f), batch)
