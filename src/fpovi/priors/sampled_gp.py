@@ -6,7 +6,7 @@ from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.priors.draws import check_draws, prior_draws
+from fpovi.priors.draws import check_draws, has_state, prior_draws
 from fpovi.priors.outputs import (
     Outputs,
     degrees_of_freedom,
@@ -75,11 +75,15 @@ def sampled_gp(
         return jnp.moveaxis((unbiased * cho_solve(factor, stacked)).reshape(points, n, c), 0, 1)
 
     def score(
-        key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
+        key: Key,
+        f: Float[Array, "n B k"],
+        x: Float[Array, "B *d_x"],
+        outputs: Outputs = None,
+        context: Float[Array, "C *d_x"] | None = None,
     ) -> Float[Array, "n B k"]:
         k = f.shape[-1]
-        samples = pick(prior_draws(key, network, x, draws, likelihood), None, centred)
+        samples = pick(prior_draws(key, network, x, draws, likelihood, context), None, centred)
         solved = solve(precision_across(pick(f, outputs, centred), k, centred), samples)
         return put_back(-solved, outputs, k, centred)
 
-    return FunctionPrior(score, for_classes=centred)
+    return FunctionPrior(score, for_classes=centred, takes_context=has_state(network))
