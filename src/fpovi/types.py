@@ -81,17 +81,29 @@ class Network(NamedTuple):
 
     ``init(key) -> (theta, state)``; ``sample_prior(key) -> theta``; ``log_prior(theta) -> scalar``;
     ``apply(theta, state, x, train) -> (outputs (B, k), state)``. ``activations``, where the network can tell them,
-    maps the same arguments to every layer's activations ``(B, h)``. ``state`` carries what a forward pass leaves
-    behind (BatchNorm statistics) and is empty for most networks. ``architecture``, where there is one, says the same in
-    words: priors over functions believe it, so set it to None where you replace ``sample_prior`` or ``apply``.
+    maps the same arguments to every layer's activations ``(B, h)``. ``architecture``, where there is one, says the same
+    in words: priors over functions believe it, so set it to None where you replace ``sample_prior`` or ``apply``.
+
+    ``state`` carries what a forward pass leaves behind (BatchNorm statistics) and is empty for most networks. ``train``
+    is False where nothing is learned, True where all rows of x are, and a number where so many leading rows are: what
+    follows them are points that are no data, and must leave no trace in the state nor in the outputs of the others.
     """
 
     init: Callable[[Key], tuple[PyTree, PyTree]]
     sample_prior: Callable[[Key], PyTree]
     log_prior: Callable[[PyTree], Scalar]
-    apply: Callable[[PyTree, PyTree, Array, bool], tuple[Array, PyTree]]
-    activations: Callable[[PyTree, PyTree, Array, bool], tuple[Array, PyTree]] | None = None
+    apply: Callable[[PyTree, PyTree, Array, bool | int], tuple[Array, PyTree]]
+    activations: Callable[[PyTree, PyTree, Array, bool | int], tuple[Array, PyTree]] | None = None
     architecture: Architecture | None = None
+
+
+def leading_rows(train: bool | int, rows: int) -> int:
+    """Return how many of so many rows are learned from, by the ``train`` of a :class:`Network`.
+
+    >>> leading_rows(False, 7), leading_rows(True, 7), leading_rows(5, 7)
+    (0, 7, 5)
+    """
+    return min(train, rows) if not isinstance(train, bool) else rows if train else 0
 
 
 class Support(Enum):
@@ -151,7 +163,8 @@ class FunctionPrior(NamedTuple):
 
     A prior that learns from step to step keeps a carry: ``init(key, particles) -> carry``, which may look at the
     networks as they begin, and ``advance(key, carry, f, x) -> (score, carry)``, which then takes the place of ``score``
-    in a run. ``for_classes`` says that it is a prior over normalised logits.
+    in a run. ``for_classes`` says that it is a prior over normalised logits. With ``takes_context`` the algorithm adds
+    ``context=`` to the arguments of ``score``, labelled inputs ``(C, *d_x)`` that its draws see beside x.
     """
 
     score: Callable[..., Float[Array, "n B k"]]
@@ -159,6 +172,7 @@ class FunctionPrior(NamedTuple):
     init: Callable[[Key, PyTree], PyTree] = lambda key, particles: ()
     advance: Callable[..., tuple[Array, PyTree]] | None = None
     for_classes: bool = False
+    takes_context: bool = False
 
 
 # kernel(a (n, d), b (m, d)) -> gram (n, m): any such function, or a KernelModule

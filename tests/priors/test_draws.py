@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import ks_2samp
 
 from fpovi.likelihoods import categorical
-from fpovi.networks import fan_out_scales, mlp
+from fpovi.networks import fan_out_scales, mlp, resnet
+from fpovi.priors import moment_matched, sampled_gp, ssge
 from fpovi.priors.draws import prior_draws, values_are_fewer
 
 SIZE = 4000
@@ -85,3 +86,29 @@ def test_a_network_without_a_description_is_asked_for_weights(key):
     x = jax.random.normal(key, (3, 6))
     draws = prior_draws(key, network, x, 5, None)
     np.testing.assert_allclose(draws, jnp.broadcast_to(described.apply(theta, (), x, True)[0], (5, 3, 1)), rtol=1e-6)
+
+
+def test_networks_with_batch_statistics_are_drawn_beside_a_context(key):
+    """The statistics are those of points and context: one more point that is far away changes all of them."""
+    network, x = resnet(8, width=2, classes=3), jax.random.normal(key, (2, 4, 4, 3))
+    context = 5 + 2 * jax.random.normal(jax.random.key(1), (6, 4, 4, 3))
+    draws = jax.jit(lambda *arrays: prior_draws(key, network, *arrays[:1], 4, None, *arrays[1:]))
+    beside = draws(x, context)
+    assert beside.shape == (4, 2, 3)
+    assert not jnp.allclose(beside, draws(x), atol=0.1)
+    theta, state = network.sample_prior(jax.random.split(jax.random.split(key, 4)[0])[0]), network.init(key)[1]
+    whole = network.apply(theta, state, jnp.concatenate([x, context]), True)[0]
+    np.testing.assert_allclose(beside[0], whole[:2], rtol=1e-4, atol=1e-4)  # the same sums in another order
+
+
+@pytest.mark.parametrize("prior", [moment_matched, sampled_gp, ssge])
+def test_priors_ask_for_a_context_where_there_are_statistics(prior, key):
+    network = resnet(8, width=2, classes=3)
+    assert prior(network, categorical()).takes_context
+    assert not prior(mlp((2, 3)), categorical()).takes_context
+    assert not prior(resnet(8, width=2, batch_norm=False), categorical()).takes_context
+    x, f = jax.random.normal(key, (2, 4, 4, 3)), jax.nn.log_softmax(jax.random.normal(key, (2, 2, 3)))
+    score = jax.jit(lambda context: prior(network, categorical(), draws=6).score(key, f, x, context=context))
+    near, far = (score(scale * jax.random.normal(key, (5, 4, 4, 3))) for scale in (1.0, 30.0))
+    assert jnp.all(jnp.isfinite(near))
+    assert not jnp.allclose(near, far, rtol=0.1)

@@ -115,14 +115,15 @@ def function_space(
         carry, of_noise = prior.init(key_prior, particles), noise_optimiser.init(params)
         return State(first_step(), particles, params, network_state, carry, optimiser.init(particles), of_noise)
 
-    def values(network_state: PyTree, x: Array, particles: PyTree) -> tuple[Float[Array, "n B k"], PyTree]:
-        outputs, network_state = forward(network, particles, network_state, x, train=True)
+    def values(network_state: PyTree, x: Array, rows: int, particles: PyTree) -> tuple[Float[Array, "n B k"], PyTree]:
+        outputs, network_state = forward(network, particles, network_state, x, train=rows)
         return likelihood.canonical(outputs), network_state
 
     def step(key: Key, state: State, batch: Batch) -> tuple[State, Info]:
         key_x, *keys = jax.random.split(unrolled(key), 4)
         x = measurement(key_x, batch.x)
-        f, pullback, network_state = jax.vjp(partial(values, state.network_state, x), state.particles, has_aux=True)
+        all_values = partial(values, state.network_state, x, batch.x.shape[0])
+        f, pullback, network_state = jax.vjp(all_values, state.particles, has_aux=True)
         score = score_of(keys, state, f, x, batch)
         factor = at_step(state.step, repulsion, f.dtype) * score.compared
         moved = interact(flow, kernel, in_rows(f) * score.compared, score.total, factor)

@@ -2,13 +2,15 @@
 """The particle axis: the one place where one network becomes n of them."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from fpovi.types import Key, Network, PyTree
+from fpovi._fast.convolution import over_networks
+from fpovi.types import Key, Network, PyTree, leading_rows
 
 # On a CPU: with more than so many activations of all particles, as many particles at a time as have the second number.
 IN_LAST_CACHE, IN_OWN_CACHE = 2**21, 2**19
@@ -27,22 +29,31 @@ def sample_prior(key: Key, network: Network, n: int) -> PyTree:
 
 
 def forward(
-    network: Network, particles: PyTree, state: PyTree, x: Float[Array, "B *d_x"], train: bool = False
+    network: Network, particles: PyTree, state: PyTree, x: Float[Array, "B *d_x"], train: bool | int = False
 ) -> tuple[Float[Array, "n B k"], PyTree]:
     """Return the outputs of all particles at x, and the states the pass leaves behind.
 
     On a CPU, particles whose activations together outgrow its caches are taken a few at a time, and on the way back
-    their activations are computed again: that is faster than to fetch them from memory, and takes less of it.
+    their activations are computed again: that is faster than to fetch them from memory, and takes less of it. Those
+    that convolve are taken one at a time, 8 times as fast.
     """
+    if network.architecture is None:
+        return _unknown(network, particles, state, x, leading_rows(train, x.shape[0]))
     one = lambda theta, state: network.apply(theta, state, x, train)  # noqa: E731
     n, together = num_particles(particles), None
-    # unknown are the units of a user's network, and the rows of a program for any number of them
-    if jax.default_backend() == "cpu" and network.architecture is not None and isinstance(x.shape[0], int):
+    if jax.default_backend() == "cpu" and isinstance(x.shape[0], int):  # not for programs of any number of rows
         together = at_a_time(n, x.shape[0] * sum(network.architecture.sizes[1:]))
     if together in (None, n):
         return jax.vmap(one)(particles, state)
     again = jax.checkpoint(lambda pair: one(*pair))
     return jax.lax.map(again, (particles, state), batch_size=together)
+
+
+# a program of its own: outside of compiled code a loop would be compiled at every call
+@partial(jax.jit, static_argnums=(0, 4))
+def _unknown(network: Network, particles: PyTree, state: PyTree, x: Array, rows: int) -> tuple[Array, PyTree]:
+    """Return the outputs of networks of which no more than their program is known."""
+    return over_networks(lambda theta, state: network.apply(theta, state, x, rows), particles, state)
 
 
 def at_a_time(n: int, activations: int) -> int:

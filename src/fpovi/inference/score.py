@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 from fpovi.inference.particles import over_particles
 from fpovi.types import Batch, FunctionPrior, Key, Likelihood, PyTree, Scalar, Schedule, State
 
+CONTEXT = 4  # of so many labelled rows one is seen by fresh networks that need the statistics of a batch
 Outputs = Callable[[Key, Batch, int], Int[Array, " c"] | Int[Array, "B c"]]
 Compare = Callable[[Float[Array, "n B k"], Batch], Float[Array, "B _"]]
 
@@ -78,7 +79,8 @@ def posterior_score(
         chosen = prior_points(key_points, batch.weight, x.shape[0], prior_size)
         columns = () if outputs is None else (outputs(key_outputs, batch, x.shape[0]),)
         at_chosen = [one[chosen] if one.ndim == 2 else one for one in columns]
-        felt, carry = _prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen], *at_chosen)
+        context = {"context": x[: -(-batch.x.shape[0] // CONTEXT)]} if prior.takes_context else {}
+        felt, carry = _prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen], *at_chosen, **context)
         from_prior = at_step(state.step, prior_weight, f.dtype) * felt
         total = score_everywhere(f, from_data, from_prior, chosen) / at_step(state.step, temperature, f.dtype)
         compared = jnp.ones((), f.dtype)
@@ -170,12 +172,18 @@ def prior_points(key: Key, weight: Float[Array, "B_ _"], total: int, size: int |
 
 
 def _prior_score(
-    prior: FunctionPrior, key: Key, carry: PyTree, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], *outputs: Array
+    prior: FunctionPrior,
+    key: Key,
+    carry: PyTree,
+    f: Float[Array, "n B k"],
+    x: Float[Array, "B *d_x"],
+    *outputs: Array,
+    **context: Array,
 ) -> tuple[Float[Array, "n B k"], PyTree]:
     """Return the prior's score, and what it carries from step to step."""
     if prior.advance is None:
-        return prior.score(key, f, x, *outputs), carry
-    return prior.advance(key, carry, f, x, *outputs)
+        return prior.score(key, f, x, *outputs, **context), carry
+    return prior.advance(key, carry, f, x, *outputs, **context)
 
 
 def score_everywhere(

@@ -109,7 +109,7 @@ def forward_over(mesh: Mesh) -> Forward:
     own, rows = PartitionSpec(PARTICLES), PartitionSpec(DATA if parts > 1 else None)
 
     def spread(
-        network: Network, particles: PyTree, state: PyTree, x: Float[Array, "B *d_x"], train: bool = False
+        network: Network, particles: PyTree, state: PyTree, x: Float[Array, "B *d_x"], train: bool | int = False
     ) -> tuple[Float[Array, "n B k"], PyTree]:
         check_split(num_particles(particles), mesh)
         if parts > 1 and jax.tree.leaves(state):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._fast.threefry import normals
-from fpovi.types import Key, Network, PyTree
+from fpovi.types import Key, Network, PyTree, leading_rows
 
 ShapeStd = Callable[[tuple[int, ...]], float]
 
@@ -43,7 +43,7 @@ def from_equinox(make: Callable[[Key], Any], prior_std: float | ShapeStd | None 
         return jax.vmap(module, in_axes=(0, None), out_axes=(0, None), axis_name="batch")(x, state)
 
     sample_prior, log_prior = _gaussian_weights(init, prior_std, fan_axis=0)
-    return Network(init, sample_prior, log_prior, apply)
+    return Network(init, sample_prior, log_prior, _learning_from_leading_rows(apply))
 
 
 def _refuse_dropout(module: Any) -> None:
@@ -82,7 +82,27 @@ def from_flax(module: Any, example: Float[Array, "B *d_x"], prior_std: float | S
     except InvalidRngError as error:
         raise ValueError("module draws random numbers when called (Dropout?), but a particle is a function") from error
     sample_prior, log_prior = _gaussian_weights(init, prior_std, fan_axis=-1)
-    return Network(init, sample_prior, log_prior, apply)
+    return Network(init, sample_prior, log_prior, _learning_from_leading_rows(apply))
+
+
+def _learning_from_leading_rows(
+    apply: Callable[[PyTree, PyTree, Array, bool], tuple[Array, PyTree]],
+) -> Callable[[PyTree, PyTree, Array, bool | int], tuple[Array, PyTree]]:
+    """Return ``apply`` for any ``train`` of :class:`~fpovi.types.Network`.
+
+    A module computes its own statistics of all rows that it sees. So it sees the rows that are learned from first, and
+    then the others as in a prediction, with the state that those have left, which is held fixed.
+    """
+
+    def split(theta: PyTree, state: PyTree, x: Array, train: bool | int) -> tuple[Array, PyTree]:
+        rows = leading_rows(train, x.shape[0])
+        if rows in (0, x.shape[0]) or not jax.tree.leaves(state):
+            return apply(theta, state, x, bool(rows))
+        learned, state = apply(theta, state, x[:rows], True)
+        others, _ = apply(theta, jax.lax.stop_gradient(state), x[rows:], False)
+        return jnp.concatenate([learned, others]), state
+
+    return split
 
 
 def _gaussian_weights(

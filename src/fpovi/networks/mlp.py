@@ -138,10 +138,12 @@ def mlp(
             outputs = weight.T @ outputs + bias[:, None] if layer else affine(weight, bias, outputs)
         return [*hidden, outputs.T]
 
-    def apply(theta: MLP, state: tuple[()], x: Float[Array, "B d_x"], train: bool) -> tuple[Array, tuple[()]]:
+    def apply(theta: MLP, state: tuple[()], x: Float[Array, "B d_x"], train: bool | int) -> tuple[Array, tuple[()]]:
         return layers(theta, x)[-1], state
 
-    def activations(theta: MLP, state: tuple[()], x: Float[Array, "B d_x"], train: bool) -> tuple[Array, tuple[()]]:
+    def activations(
+        theta: MLP, state: tuple[()], x: Float[Array, "B d_x"], train: bool | int
+    ) -> tuple[Array, tuple[()]]:
         return jnp.concatenate(layers(theta, x), axis=1), state
 
     return Network(init, sample_prior, log_prior, apply, activations, architecture)

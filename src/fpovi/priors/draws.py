@@ -13,25 +13,42 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fpovi._fast.convolution import over_networks
 from fpovi._fast.threefry import normals
 from fpovi.types import Architecture, Key, Likelihood, Network
 
 
 def prior_draws(
-    key: Key, network: Network, x: Float[Array, "B *d_x"], size: int, likelihood: Likelihood | None = None
+    key: Key,
+    network: Network,
+    x: Float[Array, "B *d_x"],
+    size: int,
+    likelihood: Likelihood | None = None,
+    context: Float[Array, "C *d_x"] | None = None,
 ) -> Float[Array, "draws B k"]:
-    """Draw ``size`` fresh networks from the prior, evaluated at x (with batch statistics, where there are any)."""
+    """Draw ``size`` fresh networks from the prior, evaluated at x.
+
+    Batch statistics, where there are any, are those of ``context`` and x together.
+    """
+    seen = x if context is None else jnp.concatenate([x, context])
 
     def one(key: Key) -> Array:
         key_theta, key_state = jax.random.split(key)
         _, state = network.init(key_state)
-        return network.apply(network.sample_prior(key_theta), state, x, True)[0]
+        return network.apply(network.sample_prior(key_theta), state, seen, True)[0]
 
     if network.architecture is None:
-        outputs = jax.vmap(one)(jax.random.split(key, size))
+        outputs = over_networks(one, jax.random.split(key, size))[:, : x.shape[0]]
     else:
         outputs = _layer_by_layer(key, network.architecture, x, size)
     return outputs if likelihood is None else jax.vmap(likelihood.canonical)(outputs)
+
+
+def has_state(network: Network) -> bool:
+    """Tell whether what a network says of an input depends on other inputs that it sees, by their statistics."""
+    if network.architecture is not None:
+        return False
+    return bool(jax.tree.leaves(jax.eval_shape(lambda: network.init(jax.random.key(0))[1])))
 
 
 def _layer_by_layer(

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.priors.draws import check_draws, prior_draws
+from fpovi.priors.draws import check_draws, has_state, prior_draws
 from fpovi.priors.outputs import Outputs, is_for_classes, pick, put_back
 from fpovi.types import FunctionPrior, Key, Likelihood, Network
 
@@ -44,10 +44,15 @@ def moment_matched(
         return (coordinates / values) @ vectors.T
 
     def score(
-        key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
+        key: Key,
+        f: Float[Array, "n B k"],
+        x: Float[Array, "B *d_x"],
+        outputs: Outputs = None,
+        context: Float[Array, "C *d_x"] | None = None,
     ) -> Float[Array, "n B k"]:
-        picked, samples = pick(f, outputs), pick(prior_draws(key, network, x, draws, likelihood), outputs)
+        samples = pick(prior_draws(key, network, x, draws, likelihood, context), outputs)
+        picked = pick(f, outputs)
         solved = precision_times(picked.reshape(f.shape[0], -1), samples.reshape(draws, -1))
         return put_back(-solved.reshape(picked.shape), outputs, f.shape[-1])
 
-    return FunctionPrior(score, for_classes=is_for_classes(likelihood))
+    return FunctionPrior(score, for_classes=is_for_classes(likelihood), takes_context=has_state(network))

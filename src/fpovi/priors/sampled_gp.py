@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.priors.draws import check_draws, prior_draws
+from fpovi.priors.draws import check_draws, has_state, prior_draws
 from fpovi.priors.outputs import (
     Outputs,
     degrees_of_freedom,
@@ -74,10 +74,14 @@ def sampled_gp(
         return unbiased * precision_times(covariance, picked, across)
 
     def score(
-        key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
+        key: Key,
+        f: Float[Array, "n B k"],
+        x: Float[Array, "B *d_x"],
+        outputs: Outputs = None,
+        context: Float[Array, "C *d_x"] | None = None,
     ) -> Float[Array, "n B k"]:
-        samples = pick(prior_draws(key, network, x, draws, likelihood), None, centred)
+        samples = pick(prior_draws(key, network, x, draws, likelihood, context), None, centred)
         picked, across = for_precision(f, outputs, centred)
         return put_back(-solve(samples, picked, *across), outputs, f.shape[-1], centred)
 
-    return FunctionPrior(score, for_classes=centred)
+    return FunctionPrior(score, for_classes=centred, takes_context=has_state(network))

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from fpovi._fast.median import median
 from fpovi._float64 import in_float64
-from fpovi.priors.draws import check_draws, prior_draws
+from fpovi.priors.draws import check_draws, has_state, prior_draws
 from fpovi.priors.outputs import Outputs, is_for_classes, pick, put_back
 from fpovi.types import FunctionPrior, Key, Likelihood, Network
 
@@ -39,14 +39,19 @@ def ssge(
         raise ValueError(f"kept={kept} must lie in (0, 1]")
 
     def score(
-        key: Key, f: Float[Array, "n B k"], x: Float[Array, "B *d_x"], outputs: Outputs = None
+        key: Key,
+        f: Float[Array, "n B k"],
+        x: Float[Array, "B *d_x"],
+        outputs: Outputs = None,
+        context: Float[Array, "C *d_x"] | None = None,
     ) -> Float[Array, "n B k"]:
-        picked, samples = pick(f, outputs), pick(prior_draws(key, network, x, draws, likelihood), outputs)
+        samples = pick(prior_draws(key, network, x, draws, likelihood, context), outputs)
+        picked = pick(f, outputs)
         share = jnp.asarray(kept, f.dtype)
         estimate = stein_score(picked.reshape(f.shape[0], -1), samples.reshape(draws, -1), share)
         return put_back(estimate.reshape(picked.shape), outputs, f.shape[-1])
 
-    return FunctionPrior(score, for_classes=is_for_classes(likelihood))
+    return FunctionPrior(score, for_classes=is_for_classes(likelihood), takes_context=has_state(network))
 
 
 @in_float64
