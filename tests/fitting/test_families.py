@@ -74,7 +74,7 @@ def test_the_bench_times_it(toy):
     contestant.prepare(Setting("tiny", (2, 3, 1), batch=4, extra=2, n=2, prior_points=2))(2)
 
 
-@pytest.mark.parametrize(("argument", "name"), [("prior", "gaussian_process"), ("measurement", "uniform_box")])
+@pytest.mark.parametrize(("argument", "name"), [("prior", "gaussian_process"), ("measurement", "points")])
 def test_a_member_that_needs_more_is_refused_with_what_it_needs(argument, name):
     with pytest.raises(ValueError, match=f"{argument}={name!r} needs .* from you: give the object, fpovi"):
         BNNRegressor(**{**SETTINGS, argument: name}).fit(*plane())

@@ -18,6 +18,8 @@ NAMES = {
     **{name: parts.part_names(name) for name in ("activation", "flow", "space", "kernel", "prior", "measurement")},
     "likelihood": [name for name in parts.part_names("likelihood") if name != "categorical"],
 }
+OF_IMAGES = ("shifts", "shuffled_patches")  # no measurement sets for rows that are vectors
+NAMES["measurement"] = [name for name in NAMES["measurement"] if name not in OF_IMAGES]
 TARGETS = {"poisson": lambda y: np.round(np.exp(y)), "bernoulli": lambda y: (y > 0).astype(float)}
 # programs are slow to compile: as many as the longest table has names, and every name is in one of them
 MIXED = [dict(zip(NAMES, row, strict=True)) for row in islice(zip(*map(cycle, NAMES.values()), strict=False), 7)]
@@ -34,6 +36,12 @@ def test_every_name_of_a_regressor(names):
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()
     assert (std > 0).all()
+
+
+def test_measurement_sets_of_images_refuse_vectors():
+    for name in OF_IMAGES:
+        with pytest.raises(ValueError, match=f"{name} is for rows with places and channels"):
+            BNNRegressor(**{**SETTINGS, "prior": "flat", "measurement": name}).fit(*plane())
 
 
 def test_all_names_are_tried():

@@ -112,7 +112,8 @@ def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any], shape: tuple[int
             ``measurement`` and ``likelihood``.
         shape: that of an encoded row, a vector by default; of several axes only for a network given in ``parts``.
     """
-    network = _network(parts["network"], sizes[:1] if shape is None else shape)
+    shape = sizes[:1] if shape is None else shape
+    network = _network(parts["network"], shape)
     return Spec(
         sizes=sizes,
         activation=_function(ACTIVATIONS, parts["activation"], "activation"),
@@ -121,7 +122,7 @@ def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any], shape: tuple[int
         flow=_function(FLOWS, parts["flow"], "flow"),
         kernel=_kernel(parts["kernel"]),
         prior=_prior(parts["prior"], "nngp" if network is None else "sampled_gp"),
-        measurement=_measurement(parts["measurement"]),
+        measurement=_measurement(parts["measurement"], "halo" if len(shape) == 1 else "shuffled_patches"),
         likelihood=choose_likelihood(parts["likelihood"]),
     )
 
@@ -131,7 +132,7 @@ def _named(argument: str, name: str) -> Any:
     tables: dict[str, Mapping[str, Callable[..., Any]]] = {
         "kernel": {AUTO: wide_rbf, **KERNELS},
         "likelihood": {AUTO: LIKELIHOODS["gaussian"], **LIKELIHOODS},
-        "measurement": {AUTO: MEASUREMENTS["halo"], **MEASUREMENTS},
+        "measurement": MEASUREMENTS,
     }
     return _made(maker(tables[argument], name, argument))
 
@@ -166,9 +167,9 @@ def _kernel(kernel: Any) -> Kernel | RepresentationKernel:
     return _named("kernel", kernel) if isinstance(kernel, str) else _callable(kernel, "kernel")
 
 
-def _measurement(measurement: Any) -> Measurement:
+def _measurement(measurement: Any, automatic: str) -> Measurement:
     if isinstance(measurement, str):
-        return _named("measurement", measurement)
+        return _named("measurement", automatic if measurement == AUTO else measurement)
     return _callable(measurement, "measurement")
 
 

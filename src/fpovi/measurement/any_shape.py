@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurement sets: the inputs at which functions are compared in a step.
-
-A sampler maps this step's labelled inputs x' to ``x = x' ∪ ν-draws``, the labelled rows first. Where ν puts no
-points, nothing pulls the particles towards the prior and nothing holds them apart, and what they predict there is
-an accident of the network: ν should cover the inputs one will ask about, with a margin.
-"""
+"""Measurement sets for inputs of any shape: around, between or beyond the data, or given."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,11 +10,8 @@ import numpy as np
 from jaxtyping import Array
 
 from fpovi._fast.threefry import normals
+from fpovi.measurement.drawing import as_centres, as_rows, beside_batch, check_shape, check_size, choose, pool_of
 from fpovi.types import Key, Measurement, Numbers
-
-
-def _beside_batch(draw: Callable[[Key, Array], Array]) -> Measurement:
-    return lambda key, x: jnp.concatenate([x, draw(key, x).astype(x.dtype)], axis=0)
 
 
 def train_only() -> Measurement:
@@ -62,60 +54,79 @@ def _around(
     size: int, name: str, width: Numbers, centres: Numbers | None, radius: Callable[[Key, Any], Array]
 ) -> Measurement:
     """Return a sampler of random centres plus radius·width·N(0, 1), one radius per point."""
-    _check_size(size)
-    rows = None if centres is None else _rows("centres", centres)
+    check_size(size)
+    rows = as_centres(centres)
     width = np.asarray(width, float)
     if not (np.all(width >= 0) and np.all(np.isfinite(width))):
         raise ValueError(f"{name}={width} must be finite and not negative")
 
     def draw(key: Key, x: Array) -> Array:
         key_centre, key_radius, key_noise = jax.random.split(key, 3)
-        chosen = _choose(key_centre, _pool(x, rows), size)
+        chosen = choose(key_centre, pool_of(x, rows), size)
         if width.ndim > 0:
-            _check_features(name, width.shape, x)
+            check_shape(name, width.shape, x)
         noise = jnp.asarray(width, chosen.dtype) * normals(key_noise, chosen.shape, chosen.dtype)
         return chosen + radius(key_radius, chosen.dtype).reshape(size, *(1,) * (x.ndim - 1)) * noise
 
-    return _beside_batch(draw)
+    return beside_batch(draw)
 
 
-def uniform_box(size: int, low: Numbers, high: Numbers) -> Measurement:
-    """Return a sampler of points uniform in a box, for a few features.
+def uniform_box(size: int = 20, low: Numbers | None = None, high: Numbers | None = None) -> Measurement:
+    """Return a sampler of points uniform in a box, for a few features; of images, noise.
 
     Args:
         size: how many extra points a step has.
-        low, high: corners of the box, each ``(d_x,)``.
+        low, high: corners of the box, both or none: each ``d_x``, or its last axes, such as one number for each channel
+            or a single one. By default the range of the step's labelled inputs, index by index of the last axis: of
+            each feature, or of each channel.
     """
-    _check_size(size)
+    check_size(size)
+    if (low is None) != (high is None):
+        raise ValueError(f"low={low} and high={high} must both be given, or none of them")
+    if low is None:
+        return beside_batch(lambda key, x: _uniform(key, x, size, *_range_of_channels(x)))
     low, high = np.asarray(low, float), np.asarray(high, float)
     if low.shape != high.shape or not (np.all(low <= high) and np.all(np.isfinite([low, high]))):
         raise ValueError(f"low={low} and high={high} must have one finite entry per feature, low ≤ high")
 
     def draw(key: Key, x: Array) -> Array:
-        _check_features("low", low.shape, x)
-        corners = jnp.asarray(low, x.dtype), jnp.asarray(high, x.dtype)
-        return jax.random.uniform(key, (size, *x.shape[1:]), x.dtype, *corners)
+        check_shape("low", low.shape, x, low.ndim)
+        return _uniform(key, x, size, jnp.asarray(low, x.dtype), jnp.asarray(high, x.dtype))
 
-    return _beside_batch(draw)
+    return beside_batch(draw)
 
 
-def mixup(size: int = 20, centres: Numbers | None = None) -> Measurement:
-    """Return a sampler of random points on segments between two rows.
+def _uniform(key: Key, x: Array, size: int, low: Array, high: Array) -> Array:
+    return jax.random.uniform(key, (size, *x.shape[1:]), x.dtype, low, high)
+
+
+def _range_of_channels(x: Array) -> tuple[Array, Array]:
+    axes = tuple(range(x.ndim - 1))
+    return jnp.min(x, axis=axes), jnp.max(x, axis=axes)
+
+
+def mixup(size: int = 20, centres: Numbers | None = None, count: int = 2) -> Measurement:
+    """Return a sampler of random blends of rows: of two, points on the segment between them.
 
     Args:
         size: how many extra points a step has.
         centres: the rows ``(N, *d_x)``; by default the labelled inputs of the step.
+        count: how many rows make a point. Their shares add up to 1, and all such shares are equally likely.
     """
-    _check_size(size)
-    rows = None if centres is None else _rows("centres", centres)
+    check_size(size)
+    if count < 2:
+        raise ValueError(f"count={count} must be at least 2")
+    rows = as_centres(centres)
 
     def draw(key: Key, x: Array) -> Array:
-        key_pairs, key_share = jax.random.split(key)
-        first, second = _choose(key_pairs, _pool(x, rows), 2, size)
-        share = jax.random.uniform(key_share, (size,) + (1,) * (first.ndim - 1), first.dtype)
-        return share * first + (1 - share) * second
+        key_rows, key_share = jax.random.split(key)
+        chosen = choose(key_rows, pool_of(x, rows), count, size)
+        # the lengths of the pieces into which random points cut the unit segment
+        cuts = jnp.sort(jax.random.uniform(key_share, (count - 1, size), chosen.dtype), axis=0)
+        shares = jnp.diff(cuts, axis=0, prepend=0, append=1)
+        return jnp.sum(shares.reshape(count, size, *(1,) * (x.ndim - 1)) * chosen, axis=0)
 
-    return _beside_batch(draw)
+    return beside_batch(draw)
 
 
 def points(array: Numbers, size: int | None = None) -> Measurement:
@@ -126,53 +137,11 @@ def points(array: Numbers, size: int | None = None) -> Measurement:
         size: how many of them, at random, a step has; None for all.
     """
     if size is not None:
-        _check_size(size)
-    pool = _rows("array", array)
+        check_size(size)
+    pool = as_rows("array", array)
 
     def draw(key: Key, x: Array) -> Array:
-        _check_features("array", pool.shape[1:], x)
-        return pool if size is None else _choose(key, pool, size)
+        check_shape("array", pool.shape[1:], x)
+        return pool if size is None else choose(key, pool, size)
 
-    return _beside_batch(draw)
-
-
-def _choose(key: Key, rows: Array, *shape: int) -> Array:
-    """Choose random rows, with repetition."""
-    return rows[jax.random.randint(key, shape, 0, rows.shape[0])]
-
-
-def _pool(x: Array, centres: Array | None) -> Array:
-    """Return the rows to start from: ``centres``, by default x itself."""
-    if centres is None:
-        return x
-    _check_features("centres", centres.shape[1:], x)
-    return centres.astype(x.dtype)
-
-
-def _check_size(size: int) -> None:
-    if size < 1:
-        raise ValueError(f"size={size} must be at least 1 (train_only has no extra points)")
-
-
-def _check_features(name: str, features: tuple[int, ...], x: Array) -> None:
-    if features != x.shape[1:]:
-        raise ValueError(f"{name} is for inputs of shape {features}, but those of x have shape {x.shape[1:]}")
-
-
-def _rows(name: str, array: Numbers) -> Array:
-    rows = np.asarray(array)
-    if rows.ndim < 2 or rows.shape[0] == 0:
-        raise ValueError(f"{name} has shape {rows.shape}, but at least one row (N, d_x) is needed")
-    if not np.all(np.isfinite(rows)):
-        raise ValueError(f"{name} has {np.sum(~np.isfinite(rows))} NaN or infinite values: all must be finite")
-    return jnp.asarray(rows)
-
-
-MEASUREMENTS: dict[str, Callable[..., Measurement]] = {
-    "train_only": train_only,
-    "halo": halo,
-    "kde": kde,
-    "uniform_box": uniform_box,
-    "mixup": mixup,
-    "points": points,
-}
+    return beside_batch(draw)
