@@ -24,6 +24,7 @@ from fpovi.experiments.images.methods import (
     LIKELIHOOD,
     Method,
     backprop_method,
+    drawn_from,
     dropout_method,
     fan_out_mlp,
     function_method,
@@ -81,7 +82,7 @@ def paper_method(flow: str) -> Method:
         PAPER_FLOWS[flow],
         median_rbf(),
         PARTICLES,
-        EXTRA_POINTS,
+        partial(drawn_from, size=EXTRA_POINTS),
         prior_size=PRIOR_POINTS,
     )
 
