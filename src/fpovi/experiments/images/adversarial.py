@@ -29,6 +29,7 @@ from fpovi.experiments.images.methods import (
     DRAWS,
     LIKELIHOOD,
     Method,
+    drawn_from,
     dropout_method,
     fan_out_mlp,
     function_method,
@@ -119,8 +120,8 @@ def method(name: str, preset: str) -> Method:
     logit_std, looked_at = FUNCTION_SPACE[name]
     outputs = None if looked_at is None else some_classes(looked_at, CLASSES)
     return function_method(
-        partial(fan_out_mlp, sizes, 1.0, logit_std), _prior, PAPER_FLOWS["svgd"], median_rbf(), n, EXTRA_POINTS, rate,
-        prior_size=PRIOR_POINTS, outputs=outputs,
+        partial(fan_out_mlp, sizes, 1.0, logit_std), _prior, PAPER_FLOWS["svgd"], median_rbf(), n,
+        partial(drawn_from, size=EXTRA_POINTS), rate, prior_size=PRIOR_POINTS, outputs=outputs,
     )  # fmt: skip
 
 

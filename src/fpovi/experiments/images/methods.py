@@ -31,8 +31,9 @@ class Method(NamedTuple):
 
     Attributes:
         network: returns the network, the same object each time.
-        algorithm: ``algorithm(x_train, steps)`` returns the algorithm of a run of so many steps. Its ``build`` is the
-            same object for the same number of steps, by which programs are found.
+        algorithm: ``algorithm(pool, steps)`` returns the algorithm of a run of so many steps; the pool are images to
+            take extra points from. Its ``build`` is the same object for the same number of steps, by which programs are
+            found.
         members: how many networks (or distributions of networks) are trained.
         draws: ``draws(key, members)`` returns the particles that predict, made of the trained members.
     """
@@ -62,11 +63,11 @@ def falling_adam(steps: int, rate: float = RATE) -> optax.GradientTransformation
     return optax.adam(optax.cosine_decay_schedule(rate, steps))
 
 
-def drawn_from(x: Float[Array, "N *d_x"], size: int) -> Measurement:
-    """Return a sampler that adds ``size`` random rows of ``x`` to the labelled ones, with repetition."""
+def drawn_from(pool: Float[Array, "N *d_x"], size: int) -> Measurement:
+    """Return a sampler that adds ``size`` random images of a pool to the labelled ones, with repetition."""
 
     def draw(key: Key, labelled: Float[Array, "B_ *d_x"]) -> Float[Array, "B *d_x"]:
-        return jnp.concatenate([labelled, x[jax.random.randint(key, (size,), 0, x.shape[0])]])
+        return jnp.concatenate([labelled, pool[jax.random.randint(key, (size,), 0, pool.shape[0])]])
 
     return draw
 
@@ -77,30 +78,30 @@ def function_method(
     flow: Flow,
     kernel: Kernel,
     n: int,
-    extra: int,
+    measurement: Callable[[Array], Measurement],
     rate: float = RATE,
     **options: Any,
 ) -> Method:
-    """Return a flow in function space that compares functions at the labelled and at more training images.
+    """Return a flow in function space.
 
     Args:
         network: returns the network.
         prior: ``prior(network)`` returns the prior over its functions.
         flow, kernel: how particles interact.
         n: how many particles.
-        extra: how many more training images are compared in a step.
+        measurement: ``measurement(pool)`` returns what adds points to the labelled images of a step.
         rate: of Adam at the start.
         options: more arguments of ``function_space``.
     """
 
     @lru_cache
     def build(steps: int) -> Callable[[Array], Algorithm]:
-        return lambda x: function_space(
-            network(), LIKELIHOOD, prior(network()), flow=flow, kernel=kernel, measurement=drawn_from(x, extra),
+        return lambda pool: function_space(
+            network(), LIKELIHOOD, prior(network()), flow=flow, kernel=kernel, measurement=measurement(pool),
             optimiser=falling_adam(steps, rate), **options,
         )  # fmt: skip
 
-    return Method(network, lambda x, steps: ParametrisedAlgorithm(build(steps), x), n)
+    return Method(network, lambda pool, steps: ParametrisedAlgorithm(build(steps), pool), n)
 
 
 def weight_method(network: MakeNetwork, flow: Flow, kernel: Kernel, n: int, rate: float = RATE) -> Method:
@@ -112,7 +113,7 @@ def weight_method(network: MakeNetwork, flow: Flow, kernel: Kernel, n: int, rate
         n: how many networks.
         rate: of Adam at the start.
     """
-    return _without_images(
+    return method_without_pool(
         network, n, lambda adam: weight_space(network(), LIKELIHOOD, flow=flow, kernel=kernel, optimiser=adam), rate
     )
 
@@ -129,7 +130,7 @@ def dropout_method(network: MakeNetwork, left_out: float = 0.5, rate: float = RA
     def draws(key: Key, members: MLP) -> MLP:
         return thinnings(left_out, DRAWS, key, only(members))
 
-    made = _without_images(network, 1, lambda adam: dropout(network(), LIKELIHOOD, left_out, adam), rate)
+    made = method_without_pool(network, 1, lambda adam: dropout(network(), LIKELIHOOD, left_out, adam), rate)
     return made._replace(draws=draws)
 
 
@@ -144,21 +145,28 @@ def backprop_method(network: MakeNetwork, scale_mixture: ScaleMixture | None = N
     def draws(key: Key, members: MeanField) -> MLP:
         return mean_field_draws(DRAWS, key, only(members))
 
-    made = _without_images(network, 1, lambda adam: mean_field(network(), LIKELIHOOD, adam, scale_mixture))
+    made = method_without_pool(network, 1, lambda adam: mean_field(network(), LIKELIHOOD, adam, scale_mixture))
     return made._replace(draws=draws)
 
 
-def _without_images(
+def method_without_pool(
     network: MakeNetwork, n: int, make: Callable[[optax.GradientTransformation], Algorithm], rate: float = RATE
 ) -> Method:
-    """Return a method that needs no images beside those of the batch; ``make(optimiser)`` returns its algorithm."""
+    """Return a method of n members that needs no images beside those of the batch.
+
+    Args:
+        network: returns the network.
+        n: how many members are trained.
+        make: ``make(optimiser)`` returns the algorithm.
+        rate: of Adam at the start.
+    """
 
     @lru_cache
     def build(steps: int) -> Callable[[Array], Algorithm]:
         found = make(falling_adam(steps, rate))
-        return lambda x: found
+        return lambda pool: found
 
-    return Method(network, lambda x, steps: ParametrisedAlgorithm(build(steps), ()), n)
+    return Method(network, lambda pool, steps: ParametrisedAlgorithm(build(steps), ()), n)
 
 
 def only(members: PyTree) -> Any:

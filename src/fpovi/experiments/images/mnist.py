@@ -24,6 +24,7 @@ from fpovi.experiments.images.methods import (
     LIKELIHOOD,
     Method,
     backprop_method,
+    drawn_from,
     dropout_method,
     fan_out_mlp,
     function_method,
@@ -80,7 +81,14 @@ def _pooled_prior(network: Network) -> FunctionPrior:
 
 def _function(flow: str, prior: Callable[[Network], FunctionPrior], prior_points: int) -> Method:
     return function_method(
-        _network, prior, PAPER_FLOWS[flow], median_rbf(), PARTICLES, EXTRA_POINTS, RATE, prior_size=prior_points
+        _network,
+        prior,
+        PAPER_FLOWS[flow],
+        median_rbf(),
+        PARTICLES,
+        partial(drawn_from, size=EXTRA_POINTS),
+        RATE,
+        prior_size=prior_points,
     )
 
 

@@ -45,7 +45,8 @@ class Images(NamedTuple):
 class ImageTask(NamedTuple):
     """Images to learn: for how many epochs, with how many images per step, and epochs between two looks.
 
-    In a look the held-out images are predicted; the state that predicts them best is the result.
+    In a look the held-out images are predicted; the state that predicts them best is the result. Methods take extra
+    points from ``pool``, the training images by default.
     """
 
     seed: int
@@ -54,6 +55,7 @@ class ImageTask(NamedTuple):
     batch_size: int = 100
     epochs_per_look: int = 2
     checkpoint: Path | None = None
+    pool: Float[np.ndarray, "M *d_x"] | None = None
 
     @property
     def steps_per_epoch(self) -> int:
@@ -127,7 +129,8 @@ def checkpoint_of(store: Store | None, cell: Cell) -> Path | None:
 def train_images(task: ImageTask, method: Method, watch: Watch) -> Trained:
     """Train the members of a method, and return the particles of the look in which held-out images fared best."""
     key_start, key_run, key_draws = jax.random.split(jax.random.key(task.seed), 3)
-    algorithm = method.algorithm(task.images.train.x, task.steps)
+    pool = task.images.train.x if task.pool is None else jnp.asarray(task.pool)
+    algorithm = method.algorithm(pool, task.steps)
     state = algorithm.algorithm.init(key_start, method.members)
     looks: list[float] = []
 

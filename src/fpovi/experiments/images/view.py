@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of classifiers of images, a line for each method, and the curves of what attacks do to them."""
+"""Tables of classifiers of images, a line for each method, and the curves of what attacks and shifts do to them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from fpovi.experiments.harness.statistics import as_record, best_methods, collect, mean_of, plus_minus
 from fpovi.experiments.harness.store import Row
 from fpovi.experiments.harness.view import View, name_once
-from fpovi.plots import FUNCTION_SPACE, MUTED, STYLE, WEIGHT_SPACE
+from fpovi.plots import FUNCTION_SPACE, INK, MUTED, STYLE, WEIGHT_SPACE
 
 
 class Column(NamedTuple):
@@ -30,6 +30,8 @@ ATTACKS = {
 }
 COLOURS = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE}
 DASHES = ("-", "--", ":", "-.")
+SCORES = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
+FAMILY = (FUNCTION_SPACE, WEIGHT_SPACE, MUTED, INK)
 
 
 def method_table(
@@ -114,6 +116,40 @@ def attack_curves(rows: Sequence[Row], labels: Mapping[str, str]) -> Figure:
         axes[0, 0].set(ylabel="accuracy", ylim=(0, 1))
         axes[1, 0].set(ylabel="entropy, nats", ylim=(0, None))
         axes[0, -1].legend(fontsize=9)
+    return drawing
+
+
+def shift_curves(rows: Sequence[Row], families: Sequence[Mapping[str, str]]) -> Figure:
+    """Draw accuracy, NLL and ECE against the severity of each shift: a column per data set and shift.
+
+    Args:
+        rows: finished cells of one preset, with ``curves`` by shift.
+        families: the methods of each kind of network and their names. Methods have colours, in the order of a family;
+            networks have dashes, in the order of families.
+    """
+    datasets = dict.fromkeys(row.cell.dataset for row in rows)
+    panels = [(dataset, shift) for dataset in datasets for shift in rows[0].metrics["curves"]]
+    with mpl.rc_context(STYLE):
+        drawing = Figure(figsize=(2.1 * len(panels), 6.4), layout="constrained")
+        axes = drawing.subplots(len(SCORES), len(panels), sharex=True, sharey="row", squeeze=False)
+        for column, (dataset, shift) in enumerate(panels):
+            for line, score in enumerate(SCORES):
+                panel = axes[line, column]
+                for dash, methods in zip(DASHES, families, strict=False):
+                    for colour, (method, label) in zip(FAMILY, methods.items(), strict=False):
+                        curves = [
+                            row.metrics["curves"][shift][score]
+                            for row in rows
+                            if (row.cell.dataset, row.cell.method) == (dataset, method)
+                        ]
+                        if curves:
+                            panel.plot(np.mean(curves, axis=0), dash, color=colour, label=label, linewidth=1.6)
+                panel.grid(axis="y", color=MUTED, alpha=0.2)
+            axes[0, column].set_title(f"{dataset}:\n{shift}")
+            axes[-1, column].set(xlabel="severity", xticks=range(6))
+        for line, label in enumerate(SCORES.values()):
+            axes[line, 0].set(ylabel=label, ylim=(0, None))
+        drawing.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
     return drawing
 
 
