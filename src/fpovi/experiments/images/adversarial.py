@@ -31,6 +31,7 @@ from fpovi.experiments.images.methods import (
     Method,
     drawn_from,
     dropout_method,
+    falling_adam,
     fan_out_mlp,
     function_method,
     only,
@@ -111,17 +112,17 @@ def method(name: str, preset: str) -> Method:
     """Return a method with the networks of a preset."""
     lookup(LABELS, name, "method")
     chosen = PRESETS[preset]
-    sizes, n, rate = chosen.sizes, chosen.particles, chosen.rate
+    sizes, n, adam = chosen.sizes, chosen.particles, partial(falling_adam, rate=chosen.rate)
     with_prior = partial(fan_out_mlp, sizes, SPREAD)
     if name == "mc-dropout":
-        return dropout_method(with_prior, DROPOUT, rate)
+        return dropout_method(with_prior, DROPOUT, adam)
     if name in ("w-svgd", "ensemble"):
-        return weight_method(with_prior, PAPER_FLOWS["svgd" if name == "w-svgd" else name], median_rbf(), n, rate)
+        return weight_method(with_prior, PAPER_FLOWS["svgd" if name == "w-svgd" else name], median_rbf(), n, adam)
     logit_std, looked_at = FUNCTION_SPACE[name]
     outputs = None if looked_at is None else some_classes(looked_at, CLASSES)
     return function_method(
         partial(fan_out_mlp, sizes, 1.0, logit_std), _prior, PAPER_FLOWS["svgd"], median_rbf(), n,
-        partial(drawn_from, size=EXTRA_POINTS), rate, prior_size=PRIOR_POINTS, outputs=outputs,
+        partial(drawn_from, size=EXTRA_POINTS), adam, prior_size=PRIOR_POINTS, outputs=outputs,
     )  # fmt: skip
 
 

@@ -14,16 +14,28 @@ import optax
 from jaxtyping import Array, Float
 
 from fpovi.baselines.variational import MeanField, ScaleMixture, dropout, mean_field, mean_field_draws, thinnings
-from fpovi.inference import function_space, weight_space
+from fpovi.inference import augmented, function_space, weight_space
 from fpovi.likelihoods import categorical
 from fpovi.networks import MLP, fan_out_scales, mlp
-from fpovi.types import Algorithm, Flow, FunctionPrior, Kernel, Key, Measurement, Network, ParametrisedAlgorithm, PyTree
+from fpovi.types import (
+    Algorithm,
+    Flow,
+    FunctionPrior,
+    Kernel,
+    Key,
+    Measurement,
+    Network,
+    ParametrisedAlgorithm,
+    PyTree,
+    Transform,
+)
 
 LIKELIHOOD = categorical()
 RATE = 1e-3
 DRAWS = 20  # of a posterior that is no set of particles
 
 MakeNetwork = Callable[[], Network]
+MakeOptimiser = Callable[[int], optax.GradientTransformation]  # of the number of steps
 
 
 class Method(NamedTuple):
@@ -63,6 +75,11 @@ def falling_adam(steps: int, rate: float = RATE) -> optax.GradientTransformation
     return optax.adam(optax.cosine_decay_schedule(rate, steps))
 
 
+def with_transform(method: Method, transform: Transform) -> Method:
+    """Return a method that changes the labelled images of every step by ``transform(key, x)``."""
+    return method._replace(algorithm=lambda pool, steps: augmented(method.algorithm(pool, steps), transform))
+
+
 def drawn_from(pool: Float[Array, "N *d_x"], size: int) -> Measurement:
     """Return a sampler that adds ``size`` random images of a pool to the labelled ones, with repetition."""
 
@@ -79,7 +96,7 @@ def function_method(
     kernel: Kernel,
     n: int,
     measurement: Callable[[Array], Measurement],
-    rate: float = RATE,
+    optimiser: MakeOptimiser = falling_adam,
     **options: Any,
 ) -> Method:
     """Return a flow in function space.
@@ -90,7 +107,7 @@ def function_method(
         flow, kernel: how particles interact.
         n: how many particles.
         measurement: ``measurement(pool)`` returns what adds points to the labelled images of a step.
-        rate: of Adam at the start.
+        optimiser: ``optimiser(steps)`` returns that of a run of so many steps.
         options: more arguments of ``function_space``.
     """
 
@@ -98,39 +115,44 @@ def function_method(
     def build(steps: int) -> Callable[[Array], Algorithm]:
         return lambda pool: function_space(
             network(), LIKELIHOOD, prior(network()), flow=flow, kernel=kernel, measurement=measurement(pool),
-            optimiser=falling_adam(steps, rate), **options,
+            optimiser=optimiser(steps), **options,
         )  # fmt: skip
 
     return Method(network, lambda pool, steps: ParametrisedAlgorithm(build(steps), pool), n)
 
 
-def weight_method(network: MakeNetwork, flow: Flow, kernel: Kernel, n: int, rate: float = RATE) -> Method:
+def weight_method(
+    network: MakeNetwork, flow: Flow, kernel: Kernel, n: int, optimiser: MakeOptimiser = falling_adam
+) -> Method:
     """Return a flow in weight space; with ``ensemble`` n networks climb to their MAP.
 
     Args:
         network: returns the network, with the prior on its weights.
         flow, kernel: how particles interact.
         n: how many networks.
-        rate: of Adam at the start.
+        optimiser: ``optimiser(steps)`` returns that of a run of so many steps.
     """
     return method_without_pool(
-        network, n, lambda adam: weight_space(network(), LIKELIHOOD, flow=flow, kernel=kernel, optimiser=adam), rate
+        network,
+        n,
+        lambda made: weight_space(network(), LIKELIHOOD, flow=flow, kernel=kernel, optimiser=made),
+        optimiser,
     )
 
 
-def dropout_method(network: MakeNetwork, left_out: float = 0.5, rate: float = RATE) -> Method:
+def dropout_method(network: MakeNetwork, left_out: float = 0.5, optimiser: MakeOptimiser = falling_adam) -> Method:
     """Return MC dropout: 20 thinnings of one network.
 
     Args:
         network: returns the network, with the prior on its weights.
         left_out: the share of hidden units left out.
-        rate: of Adam at the start.
+        optimiser: ``optimiser(steps)`` returns that of a run of so many steps.
     """
 
     def draws(key: Key, members: MLP) -> MLP:
         return thinnings(left_out, DRAWS, key, only(members))
 
-    made = method_without_pool(network, 1, lambda adam: dropout(network(), LIKELIHOOD, left_out, adam), rate)
+    made = method_without_pool(network, 1, lambda made: dropout(network(), LIKELIHOOD, left_out, made), optimiser)
     return made._replace(draws=draws)
 
 
@@ -150,7 +172,10 @@ def backprop_method(network: MakeNetwork, scale_mixture: ScaleMixture | None = N
 
 
 def method_without_pool(
-    network: MakeNetwork, n: int, make: Callable[[optax.GradientTransformation], Algorithm], rate: float = RATE
+    network: MakeNetwork,
+    n: int,
+    make: Callable[[optax.GradientTransformation], Algorithm],
+    optimiser: MakeOptimiser = falling_adam,
 ) -> Method:
     """Return a method of n members that needs no images beside those of the batch.
 
@@ -158,12 +183,12 @@ def method_without_pool(
         network: returns the network.
         n: how many members are trained.
         make: ``make(optimiser)`` returns the algorithm.
-        rate: of Adam at the start.
+        optimiser: ``optimiser(steps)`` returns that of a run of so many steps.
     """
 
     @lru_cache
     def build(steps: int) -> Callable[[Array], Algorithm]:
-        found = make(falling_adam(steps, rate))
+        found = make(optimiser(steps))
         return lambda pool: found
 
     return Method(network, lambda pool, steps: ParametrisedAlgorithm(build(steps), ()), n)

@@ -26,6 +26,7 @@ from fpovi.experiments.images.methods import (
     backprop_method,
     drawn_from,
     dropout_method,
+    falling_adam,
     fan_out_mlp,
     function_method,
     weight_method,
@@ -48,7 +49,7 @@ from fpovi.types import FunctionPrior, Network
 SIZES = (784, 400, 400, 10)
 PARTICLES = 5
 PRIOR_DRAWS, PRIOR_POINTS, LEAST_EIGENVALUE, EXTRA_POINTS = 30, 2, 10.0, 100
-RATE = 3e-3
+ADAM = partial(falling_adam, rate=3e-3)
 OTHER = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}  # images of none of the classes
 # errors in per cent as the paper prints them; KIVI is not run here
 PUBLISHED = {("mnist", "bbb"): 1.82, ("mnist", "bbb-mixture"): 1.36, ("mnist", "f-svgd"): 1.21}
@@ -94,7 +95,7 @@ def _function(flow: str, prior: Callable[[Network], FunctionPrior], prior_points
 
 def _climbing(n: int) -> Method:
     """Return n networks that climb to their MAP alone."""
-    return weight_method(_wide, PAPER_FLOWS["ensemble"], median_rbf(), n, RATE)
+    return weight_method(_wide, PAPER_FLOWS["ensemble"], median_rbf(), n, ADAM)
 
 
 _network = partial(fan_out_mlp, SIZES)
@@ -114,10 +115,10 @@ METHODS: dict[str, Method] = {
     "f-svgd": _function("svgd", _paper_prior, PRIOR_POINTS),
     "f-gfsf": _function("gfsf", _paper_prior, PRIOR_POINTS),
     "f-gfsf-pooled": _function("gfsf", _pooled_prior, 16),
-    "w-svgd": weight_method(_wide, PAPER_FLOWS["svgd"], median_rbf(), PARTICLES, RATE),
+    "w-svgd": weight_method(_wide, PAPER_FLOWS["svgd"], median_rbf(), PARTICLES, ADAM),
     "ensemble": _climbing(PARTICLES),
     "map": _climbing(1),
-    "mc-dropout": dropout_method(_wide, rate=RATE),
+    "mc-dropout": dropout_method(_wide, optimiser=ADAM),
     "bbb": backprop_method(_network),
     "bbb-mixture": backprop_method(_network, ScaleMixture(0.5, 1.0, 0.05)),
 }
