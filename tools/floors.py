@@ -37,6 +37,7 @@ FLOORS: list[dict[str, str]] = [
         "networks": "mlp, adapters",
         "priors": "scores of p(f)",
         "likelihoods": "p(y | f)",
+        "augmentation": "random images",
     },
     {"_fast": "CPU tricks", "_float64": "double precision", "_lookup": "names → parts"},
     {"types": "records, protocols, errors"},

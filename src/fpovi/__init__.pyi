@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from . import augmentation as augmentation
 from . import flows as flows
 from . import inference as inference
 from . import kernels as kernels

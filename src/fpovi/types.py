@@ -222,6 +222,8 @@ def as_kernel(kernel: Kernel) -> KernelModule:
 
 Flow: TypeAlias = Callable[[Float[Array, "n d"], Float[Array, "n d"], Kernel], Float[Array, "n d"]]
 Measurement: TypeAlias = Callable[[Key, Float[Array, "B_ *d_x"]], Float[Array, "B *d_x"]]
+# transform(key, x) -> x of the same shape, a random change of labelled inputs that keeps their targets
+Transform: TypeAlias = Callable[[Key, Float[Array, "B *d_x"]], Float[Array, "B *d_x"]]
 Schedule: TypeAlias = float | Callable[[Array], Array]
 # forward(network, particles, state, x, train) -> (outputs (n, B, k), state)
 Forward: TypeAlias = Callable[..., tuple[Float[Array, "n B k"], PyTree]]

@@ -225,7 +225,7 @@ def test_command_prints_a_table_and_writes_rows_and_figure(small, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--settings", "moon"], "settings='moon' is not known; choose one of boston, kin8nm, protein, wide"),
+        (["--settings", "moon"], "settings='moon' is not known; choose one of boston, kin8nm, mnist, mnist-"),
         (["--sweep", "depth"], "sweep='depth' is not known; choose one of batch, n, prior_points, width"),
         (["--contestants", "nobody"], "contestants='nobody' matches none of"),
     ],

@@ -6,8 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fpovi.bench.contestants.bare import LAYOUTS, draw_networks, together
+from fpovi.bench.contestants.bare import LAYOUTS, bare_pass, draw_networks, together
+from fpovi.bench.contestants.ours import function_algorithm
 from fpovi.bench.settings import SETTINGS, SWEEPS, Setting, make_workload, swept
+from fpovi.bench.timing import UnavailableError
 from fpovi.inference.particles import init_particles
 
 TINY = Setting("tiny", (3, 8, 1), batch=6, extra=4, n=3, prior_points=4)
@@ -90,3 +92,24 @@ def by_hand(theta, x, velocity):
         gradients.append((a.T @ velocity, velocity.sum(axis=0)))
         velocity = (velocity @ weight.T) * (a > 0)
     return gradients[::-1]
+
+
+def test_a_residual_network_has_its_weights_and_flops():
+    """By hand: kernels of 3×3 on images of 32², 16² and 8² pixels, and a dense layer of 32 features."""
+    setting = SETTINGS["resnet"]
+    stages = [(8 * 8 + 8 * 8, 32**2), (8 * 16 + 16 * 16, 16**2), (16 * 32 + 32 * 32, 8**2)]
+    first, later = 9 * 3 * 8 * 32**2, sum(9 * weights * pixels for weights, pixels in stages) + 32 * 10
+    assert setting.pass_flops == 8 * 128 * (4 * (first + later) + 2 * later)
+    assert setting.num_weights == 9 * 3 * 8 + sum(9 * weights for weights, _ in stages) + 32 * 10 + 10
+    parts = make_workload(setting._replace(batch=2))
+    assert parts.labelled.x.shape == (2, 32, 32, 3)
+    assert parts.network.architecture is None
+
+
+def test_priors_for_perceptrons_are_unavailable_for_a_residual_network():
+    setting = SETTINGS["resnet"]._replace(batch=2)
+    with pytest.raises(UnavailableError, match="prior=nngp needs a network with a known architecture"):
+        function_algorithm("svgd", "nngp", setting)
+    with pytest.raises(UnavailableError, match="perceptrons only"):
+        bare_pass("vmap", setting)
+    assert function_algorithm("svgd", "moment_matched", setting)

@@ -11,12 +11,12 @@ import optax
 from jaxtyping import Array
 
 from fpovi.flows import ensemble
-from fpovi.inference import weight_space
+from fpovi.inference import augmented, weight_space
 from fpovi.inference.loop import run
 from fpovi.inference.particles import over_particles
 from fpovi.inference.score import log_density, weighted_log_likelihood
 from fpovi.inference.step import ascend, check_targets, finish, first_step
-from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State
+from fpovi.types import Algorithm, Batch, Info, Key, Likelihood, Network, PyTree, Scalar, State, Transform
 
 Watch = Callable[[State, Info], bool | None]
 LEARNING_RATE = 4e-3
@@ -117,11 +117,12 @@ def log_posterior(
 
 
 class FitOptions(TypedDict, total=False):
-    """The steps of a fit, rows of a step, optimiser and ``watch``: options that baselines share."""
+    """The steps of a fit, rows of a step, optimiser, ``transform`` and ``watch``: options that baselines share."""
 
     num_steps: Required[int]
     batch_size: int | None
     optimiser: optax.GradientTransformation | None
+    transform: Transform | None
     watch: Watch | None
 
 
@@ -134,12 +135,14 @@ def fit(
     num_steps: int,
     batch_size: int | None = None,
     optimiser: optax.GradientTransformation | None = None,
+    transform: Transform | None = None,
     watch: Watch | None = None,
     learning_rate: float = LEARNING_RATE,
 ) -> State:
     """Return the state of n members after ``num_steps`` of ``make(optimiser)``, by default Adam with a falling rate."""
     check_counts(num_steps=num_steps, n=n)
     algorithm = make(decaying_adam(num_steps, learning_rate) if optimiser is None else optimiser)
+    algorithm = algorithm if transform is None else augmented(algorithm, transform)
     key_start, key_run = jax.random.split(key)
     state = _start(algorithm, n, key_start)
     chunk = max(num_steps // CHUNKS, 1)
@@ -182,6 +185,7 @@ def map_ensemble(
         num_steps: how many steps to take.
         batch_size: rows per step; all by default.
         optimiser: any optax transformation; Adam whose rate falls from 4e-3 to 0 by default.
+        transform: a random change of the labelled inputs of a step, as in :func:`fpovi.inference.augmented`.
         watch: called now and then with the state and the history, as in :func:`fpovi.run`.
 
     Returns:

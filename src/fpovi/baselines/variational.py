@@ -99,6 +99,7 @@ def mc_dropout(
         num_steps: how many steps to take.
         batch_size: rows per step; all by default.
         optimiser: any optax transformation; Adam whose rate falls from 4e-3 to 0 by default.
+        transform: a random change of the labelled inputs of a step, as in :func:`fpovi.inference.augmented`.
         watch: called now and then with the state and the history, as in :func:`fpovi.run`.
 
     Returns:
@@ -217,6 +218,7 @@ def bayes_by_backprop(
         num_steps: how many steps to take.
         batch_size: rows per step; all by default.
         optimiser: any optax transformation; Adam whose rate falls from 1e-2 to 0 by default.
+        transform: a random change of the labelled inputs of a step, as in :func:`fpovi.inference.augmented`.
         watch: called now and then with the state and the history, as in :func:`fpovi.run`.
 
     Returns:

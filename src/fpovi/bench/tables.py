@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fpovi.bench.contestants import BARE, MATMUL, PEER
-from fpovi.bench.settings import SETTINGS
+from fpovi.bench.settings import SETTINGS, Setting
 from fpovi.experiments.harness.store import Row
 from fpovi.experiments.harness.view import View
 
@@ -82,7 +82,7 @@ def view(rows: Sequence[Row]) -> View:
     timed = [line for line in records if "missing" not in line]
     bare = min((line["median"] for line in timed if line["kind"] == BARE), default=None)
     setting, machine = rows[0].metrics["setting"], rows[0].metrics["machine"]
-    shape = "-".join(map(str, setting["sizes"]))
+    shape = Setting.from_json(setting).layers
     return View(
         title=f"{setting['name']}: {setting['n']} networks {shape}, {setting['batch']}+{setting['extra']} points",
         explanation=(
@@ -199,8 +199,8 @@ def _networks(rows: Sequence[Row]) -> int:
 def _summary_cells(rows: list[Row]) -> list[str]:
     found = {record["contestant"]: record for record in table(rows) if "missing" not in record}
     setting = rows[0].metrics["setting"]
-    step = found[OURS]
-    shape = "-".join(map(str, setting["sizes"]))
+    step = found.get(OURS) or found[PAPER]
+    shape = Setting.from_json(setting).layers
     return [
         f"{setting['name']}: {shape}, {setting['batch']}+{setting['extra']} points",
         milliseconds(step["median"]),

@@ -17,7 +17,7 @@ from fpovi.bench import memory as step_memory
 from fpovi.bench.contestants import QUICK, SWEPT, Contestant, choose, left_out, measure
 from fpovi.bench.figures import comparison, growth
 from fpovi.bench.machine import busy_warning, describe_machine, single_core_peak
-from fpovi.bench.settings import SETTINGS, SWEEPS, Setting, swept
+from fpovi.bench.settings import LONG, SETTINGS, SWEEPS, Setting, swept
 from fpovi.bench.tables import view
 from fpovi.cli.options import AsJson, Names, Out, one_line_errors, say, whole_numbers
 from fpovi.cli.reproduce import show_view
@@ -49,6 +49,7 @@ def bench(
     """Time a step against a plain ensemble, the bare pass, the matmul peak and other libraries.
 
     Contestants take turns, and medians are reported with their quartiles. Run it on a machine that does nothing else.
+    The settings mnist-adversarial and resnet take an hour, and are timed by name only.
     """
     with one_line_errors():
         preset = "quick" if quick else "full"
@@ -59,7 +60,8 @@ def bench(
             parts = _devices(whole_numbers(devices, "--devices"), preset)
             _one_by_one(parts, Store(out / "bench-devices.jsonl"), exchange.view, as_json)
             return
-        shapes = [lookup(SETTINGS, name, "settings") for name in settings or (["boston"] if sweep else SETTINGS)]
+        usual = ["boston"] if sweep else [name for name in SETTINGS if name not in LONG]
+        shapes = [lookup(SETTINGS, name, "settings") for name in settings or usual]
         shapes = [each for shape in shapes for each in swept(shape, sweep)] if sweep else shapes
         patterns = contestants or (SWEPT if sweep else QUICK if quick else ("*",))
         takes_part = choose(patterns)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Algorithms that move particles: one step, the loop that repeats it, and what both need."""
 
+from fpovi.inference.augmented import augmented
 from fpovi.inference.batches import make_batch
 from fpovi.inference.function_space import exact, function_space
 from fpovi.inference.gauss_newton import gauss_newton
@@ -12,6 +13,7 @@ from fpovi.inference.weight_space import weight_space
 
 __all__ = [
     "Run",
+    "augmented",
     "connect",
     "exact",
     "function_space",

@@ -32,6 +32,8 @@ def bare_pass(layout: str, setting: Setting) -> Run:
     arrange, gradients = lookup(LAYOUTS, layout, "layout")
     if layout == "unrolled" and setting.n > MOST_UNROLLED:
         raise UnavailableError(f"not for more than {MOST_UNROLLED} networks")
+    if setting.depth:
+        raise UnavailableError("written for perceptrons only")
     keys = jax.random.split(jax.random.key(0), 3)
     theta = arrange(draw_networks(keys[0], setting.sizes, setting.n))
     x = jax.random.normal(keys[1], (setting.points, setting.sizes[0]))

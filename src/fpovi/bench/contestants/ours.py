@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from fpovi._lookup import is_made_of, lookup, make_part
 from fpovi.bench.settings import Setting, make_workload
-from fpovi.bench.timing import Run, compile_run
+from fpovi.bench.timing import Run, UnavailableError, compile_run
 from fpovi.flows import FLOWS
 from fpovi.inference import function_space, weight_space
 from fpovi.inference.loop import run
@@ -46,7 +46,7 @@ def function_algorithm(
     return make(
         parts.network,
         parts.likelihood,
-        prior_of(prior, parts.network, parts.likelihood),
+        prior_of(prior, parts.network, parts.likelihood, setting.draws),
         flow=lookup(FLOWS, flow, "flow"),
         measurement=halo(setting.extra) if setting.extra else train_only(),
         optimiser=optimiser(),
@@ -55,9 +55,26 @@ def function_algorithm(
     )
 
 
-def prior_of(name: str, network: Network, likelihood: Likelihood) -> FunctionPrior:
-    """Return the prior called ``name`` for a network and a likelihood, and otherwise with its own defaults."""
-    return make_part(PRIORS, name, "prior", network=network, likelihood=likelihood, covariance=_squared_exponential)
+def prior_of(name: str, network: Network, likelihood: Likelihood, draws: int | None = None) -> FunctionPrior:
+    """Return the prior called ``name`` for a network and a likelihood, and otherwise with its own defaults.
+
+    Args:
+        name: a key of ``PRIORS``.
+        network, likelihood: the model.
+        draws: how many prior networks a step takes, for priors made of them.
+
+    Raises:
+        UnavailableError: if it is for other networks.
+    """
+    offered = {} if draws is None else {"draws": draws}
+    try:
+        return make_part(
+            PRIORS, name, "prior", network=network, likelihood=likelihood, covariance=_squared_exponential, **offered
+        )
+    except ValueError as error:
+        if network.architecture is None:
+            raise UnavailableError(str(error)) from error
+        raise
 
 
 def can_make(name: str) -> bool:
@@ -66,6 +83,7 @@ def can_make(name: str) -> bool:
 
 
 def _squared_exponential(a: Array, b: Array) -> Array:
+    a, b = a.reshape(a.shape[0], -1), b.reshape(b.shape[0], -1)
     squared = jnp.sum(a**2, axis=1)[:, None] + jnp.sum(b**2, axis=1)[None, :] - 2 * a @ b.T
     return jnp.exp(-squared / (2 * a.shape[1]))
 

@@ -145,6 +145,11 @@ def torch_f_svgd(setting: Setting, compiled: bool) -> Run:
 
 
 def check_particles(setting: Setting) -> None:
-    """Raise an ``UnavailableError`` for one particle: their median is of distances between different ones."""
+    """Raise an ``UnavailableError`` for one particle, as their median is of distances between different ones.
+
+    And for a residual network: none of them carries statistics of a batch.
+    """
+    if setting.depth:
+        raise UnavailableError("written for perceptrons only")
     if setting.n < 2:
         raise UnavailableError("its median heuristic needs two particles")
