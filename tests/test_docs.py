@@ -10,6 +10,7 @@ from pages import render
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+COMPUTING = {"docs/bring-your-own-network"}  # convolutions, a hundred times as slow in programs that are made cheaply
 CODE = {page: re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL) for page in PAGES}
 
 
@@ -26,7 +27,9 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.slow  # real fits
 @pytest.mark.parametrize("page", [page for page in PAGES if CODE[page]], ids=name)
-def test_code_runs(page, loose_dtypes, capsys):
+def test_code_runs(page, loose_dtypes, capsys, request):
+    if name(page) in COMPUTING:
+        request.getfixturevalue("optimised")
     names = {}
     for block in CODE[page]:
         exec(block, names)

@@ -62,6 +62,11 @@ def test_a_model_of_images_survives_a_file_and_exports(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(few), fitted.predict_proba(few))
     with pytest.raises(ValueError, match=r"network=…"):
         fpovi.load(tmp_path / "model.fpovi")
+    with pytest.raises(ValueError, match="does not fit together with this network: .* 7 for a row, not 10"):
+        fpovi.load(
+            tmp_path / "model.fpovi",
+            network=lambda key: eqx.nn.Sequential([eqx.nn.Lambda(jnp.ravel), eqx.nn.Linear(64, 7, key=key)]),
+        )
     fitted.export(tmp_path / "program", format="stablehlo")
     assert fpovi.export_inputs(fitted, few).shape == few.shape
 
@@ -114,6 +119,18 @@ def test_a_model_no_better_than_the_base_rate_warns():
 def test_what_cannot_be_fitted_is_said(settings, X, said):
     with pytest.raises(ValueError, match=said):
         BNNClassifier(**{**SETTINGS, **settings}).fit(X, LABELS[:9])
+
+
+def test_images_with_channels_first_warn():
+    with pytest.warns(FitWarning, match="look like channels first"):
+        BNNClassifier(network=lambda key: EquinoxFirst(key), n_particles=2, max_epochs=1, random_state=0).fit(
+            np.moveaxis(IMAGES[:32], -1, 1), LABELS[:32]
+        )
+
+
+class EquinoxFirst(ConvNet):
+    def __call__(self, x):
+        return super().__call__(jnp.moveaxis(x, 0, -1))
 
 
 def test_flat_images_may_be_scaled_as_a_whole():

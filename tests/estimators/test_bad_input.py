@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-from fpovi import BNNClassifier, BNNRegressor
+from fpovi import BNNClassifier, BNNRegressor, load
 from support.small_fits import SETTINGS, named_classes, plane
 
 X, Y = plane()
@@ -64,6 +64,17 @@ BAD_CLASSES = {
     "several columns": (np.column_stack([LABELS, LABELS]), "y should be a 1d array"),
     "words and numbers": (np.array(["a", 1] * 12, object), "y mixes types"),
     "no y": (None, "y is None"),
+    "None among words": (
+        np.array(["a", None] * 12, object),
+        "NaN or None, which are no classes, in 12 rows, the first at row 1",
+    ),
+    "gaps in a categorical": (pd.Categorical(["a", None, "b"] * 8), "NaN or None, .* in 8 rows, the first at row 1"),
+    "gaps in whole numbers": (pd.Series([1, None, 2] * 8, dtype="Int64"), "NaN"),
+    "dates": (np.array(["2020-01-01", "2021-01-01"] * 12, "M8[D]"), r"labels of type datetime64\[D\], but numbers or"),
+    "periods": (pd.period_range("2020", periods=24, freq="D"), "labels of type Period, but numbers or strings"),
+    "bytes": (LABELS.astype("S"), "labels of type .S6, but numbers or strings"),
+    "complex": (Y + 1j, "y holds complex numbers. Complex data not supported$"),
+    "one-hot": (np.eye(3)[np.arange(24) % 3], "y should be a 1d array"),
 }
 
 
@@ -71,6 +82,41 @@ BAD_CLASSES = {
 def test_targets_that_are_no_classes(y, message):
     with pytest.raises(ValueError, match=message):
         BNNClassifier(**SETTINGS).fit(X, y, sample_weight=(np.arange(24) < 12).astype(float))
+
+
+WORDS = np.array(["no", "yes"])[np.arange(24) % 2]
+LABEL_TYPES = {
+    "words": WORDS,
+    "objects": WORDS.astype(object),
+    "categorical": pd.Categorical(WORDS),
+    "strings of pandas": pd.Series(WORDS, dtype="string"),
+    "booleans": WORDS == "yes",
+    "booleans as objects": (WORDS == "yes").astype(object),
+    "whole numbers": np.arange(24) % 2,
+    "few bits": (np.arange(24) % 2).astype(np.int8),
+    "whole numbers as objects": (np.arange(24) % 2).astype(object),
+    "whole numbers of pandas": pd.Series(np.arange(24) % 2, dtype="Int64"),
+    "reals that are whole": np.arange(24) % 2 * 1.0,
+    "a list": WORDS.tolist(),
+}
+
+
+@pytest.mark.parametrize("y", LABEL_TYPES.values(), ids=LABEL_TYPES)
+def test_labels_of_every_type_come_back_as_they_were(y, tmp_path):
+    model = BNNClassifier(**{**SETTINGS, "max_epochs": 1}).fit(X, y)
+    assert model.classes_.tolist() == sorted(set(y))
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
+    assert 0 <= model.score(X, y) <= 1
+
+
+def test_a_class_may_have_one_row_and_an_unseen_one_is_never_right():
+    y = np.array([2] + [0, 1] * 11 + [1])
+    model = BNNClassifier(**{**SETTINGS, "max_epochs": 1}).fit(X, y)
+    assert model.predict_proba(X).shape == (24, 3)
+    assert model.score(X, y + 10) == 0
+    with pytest.raises(ValueError, match="y has values 10…12, but classes are integers 0…2"):
+        model.predict_dist(X).log_prob(y + 10)
 
 
 def test_classes_that_were_not_announced():

@@ -31,13 +31,15 @@ class BNNRegressor(RegressorMixin, BaseBNN):
         prior: over functions. "auto" is the network's infinite-width limit with the scales that the evidence of the
             training data picks; "nngp", "width_aware", "moment_matched", "ssge" and "flat" use fixed scales. With
             ``network``, "auto" is "sampled_gp", with the covariance of draws from that network.
-        measurement: where functions are compared beside the data: "auto" ("halo"), "kde", "mixup", "train_only", or an
-            object of :mod:`fpovi.measurement`.
+        measurement: where functions are compared beside the data: "auto" ("halo", for rows of several axes
+            "shuffled_patches"), "kde", "mixup", "shifts", "uniform_box", "train_only", or an object of
+            :mod:`fpovi.measurement`.
         likelihood: "auto" ("gaussian"), "student_t", "heteroscedastic", "mixture", "poisson", or an object of
             :mod:`fpovi.likelihoods`.
         network: a Flax module or a function ``key -> Equinox module`` in the place of hidden layers. It gets rows as
             they are, scaled, in any shape.
-        learning_rate, batch_size, max_epochs: numbers, or "auto" to choose them by the size of the table.
+        learning_rate, batch_size, max_epochs: numbers, or "auto" to choose them by the size of the table; the fewer
+            epochs you give, the smaller the mini-batches of a long table are.
         early_stopping: hold out ``validation_fraction`` of the rows, stop when they are predicted no better, and keep
             the best.
         scaling: how arrays of numbers are brought to mean 0 and variance 1, where ``network`` is given or this is not

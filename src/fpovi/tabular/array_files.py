@@ -46,8 +46,7 @@ def read_arrays(path: Path | str, targets: tuple[str, ...] = ("y",)) -> ArrayRow
     """
     path = Path(path)
     try:
-        found = np.load(path, mmap_mode="r" if path.suffix == ".npy" else None, allow_pickle=False)
-        arrays = {"X": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+        arrays = _load(path)
     except FileNotFoundError as error:
         raise TableError(f"{path}: there is no such file") from error
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
@@ -64,6 +63,13 @@ def read_arrays(path: Path | str, targets: tuple[str, ...] = ("y",)) -> ArrayRow
     for called, array in arrays.items():
         columns |= _columns(path, called, array, len(inputs), targets)
     return ArrayRows(inputs, pd.DataFrame(columns, index=pd.RangeIndex(len(inputs))))
+
+
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    if path.suffix == ".npy":
+        return {INPUTS[0]: np.load(path, mmap_mode="r", allow_pickle=False)}
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:  # closed if it is damaged, too
+        return {name: arrays[name] for name in arrays.files}
 
 
 def _columns(path: Path, name: str, array: NDArray[Any], rows: int, targets: tuple[str, ...]) -> dict[str, Any]:

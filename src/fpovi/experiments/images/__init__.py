@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classification of images: the paper's digits, digits under attack, images of another set, and shifted images."""
+"""Classification of images: digits and photographs as in the paper, under attack, from elsewhere, and shifted."""
 
-from fpovi.experiments.images import adversarial, mnist, ood, shift
+from fpovi.experiments.images import adversarial, cifar, mnist, ood, shift
 
-EXPERIMENTS = {**mnist.EXPERIMENTS, **adversarial.EXPERIMENTS, **ood.EXPERIMENTS, **shift.EXPERIMENTS}
+EXPERIMENTS = {
+    **mnist.EXPERIMENTS,
+    **adversarial.EXPERIMENTS,
+    **cifar.EXPERIMENTS,
+    **ood.EXPERIMENTS,
+    **shift.EXPERIMENTS,
+}

@@ -23,10 +23,12 @@ from fpovi.types import (
     FunctionPrior,
     Kernel,
     Key,
+    Likelihood,
     Measurement,
     Network,
     ParametrisedAlgorithm,
     PyTree,
+    Schedule,
     Transform,
 )
 
@@ -97,6 +99,8 @@ def function_method(
     n: int,
     measurement: Callable[[Array], Measurement],
     optimiser: MakeOptimiser = falling_adam,
+    likelihood: Likelihood = LIKELIHOOD,
+    repulsion: Callable[[int], Schedule] = lambda steps: 1.0,
     **options: Any,
 ) -> Method:
     """Return a flow in function space.
@@ -108,14 +112,16 @@ def function_method(
         n: how many particles.
         measurement: ``measurement(pool)`` returns what adds points to the labelled images of a step.
         optimiser: ``optimiser(steps)`` returns that of a run of so many steps.
+        likelihood: of the labels.
+        repulsion: ``repulsion(steps)`` returns the factor on repulsion in a run of so many steps.
         options: more arguments of ``function_space``.
     """
 
     @lru_cache
     def build(steps: int) -> Callable[[Array], Algorithm]:
         return lambda pool: function_space(
-            network(), LIKELIHOOD, prior(network()), flow=flow, kernel=kernel, measurement=measurement(pool),
-            optimiser=optimiser(steps), **options,
+            network(), likelihood, prior(network()), flow=flow, kernel=kernel, measurement=measurement(pool),
+            optimiser=optimiser(steps), repulsion=repulsion(steps), **options,
         )  # fmt: skip
 
     return Method(network, lambda pool, steps: ParametrisedAlgorithm(build(steps), pool), n)
