@@ -131,13 +131,13 @@ def _without_augmentation(name: str, preset: Preset, rows: int) -> Method:
     prior = _prior if own else lambda network: flat()
     if name == "f-features":
         return _on_features(make, flow, n, optimiser)
-    options: dict[str, Any] = {
+    special: dict[str, dict[str, Any]] = {
         "f-extra": {"compare": only_extra},
         "f-loss": {"compare": by_loss},
         "f-early": {"repulsion": early},
-    }.get(name, {})
-    if own:
-        options = {"outputs": some_classes(LOOKED_AT, CLASSES), "prior_size": PRIOR_POINTS}
+    }
+    own_prior = {"outputs": some_classes(LOOKED_AT, CLASSES), "prior_size": PRIOR_POINTS}
+    options = own_prior if own else special.get(name, {})
     extra = _patches if name == "f-extra" else _nothing
     return function_method(make, prior, flow, median_rbf(), n, extra, optimiser, **options)
 
