@@ -39,7 +39,7 @@ def shift(pixels: int, fill: float = 0.0) -> Transform:
     if pixels < 0:
         raise ValueError(f"pixels={pixels} must not be negative")
 
-    def moved(key: Key, x: Float[Array, "B H W c"]) -> Float[Array, "B H W c"]:
+    def moved(key: Key, x: Float[Array, "B *d_x"]) -> Float[Array, "B *d_x"]:
         _check_images(x)
         sides = ((0, 0), (pixels, pixels), (pixels, pixels), (0, 0))
         corners = jax.random.randint(key, (x.shape[0], 2), 0, 2 * pixels + 1)
@@ -67,7 +67,7 @@ def in_turn(*transforms: Transform) -> Transform:
     return all_of_them
 
 
-def _mirror(key: Key, x: Float[Array, "B H W c"]) -> Float[Array, "B H W c"]:
+def _mirror(key: Key, x: Float[Array, "B *d_x"]) -> Float[Array, "B *d_x"]:
     """Exchange left and right in every second image, at random."""
     _check_images(x)
     chosen: Bool[Array, "B 1 1 1"] = jax.random.bernoulli(key, 0.5, (x.shape[0], 1, 1, 1))

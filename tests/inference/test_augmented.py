@@ -53,9 +53,16 @@ def test_a_step_draws_what_it_drew_before(name, data, key):
 
 
 def test_every_step_is_given_other_inputs(data, key):
-    seen = Algorithm(lambda key, n: None, lambda key, state, batch: (batch.x, None))
-    step = augmented(seen, noisy).step
-    first, second = (step(key, None, data)[0] for key in jax.random.split(key))
+    plain, seen = ALGORITHMS["weight space"], []
+
+    def watched(key, state, batch):
+        seen.append(batch.x)
+        return plain.step(key, state, batch)
+
+    algorithm = augmented(Algorithm(plain.init, watched), noisy)
+    for one in jax.random.split(key):
+        algorithm.step(one, algorithm.init(key, 2), data)
+    first, second = seen
     assert first.shape == data.x.shape
     assert not jnp.any(first == second)
     assert not jnp.any(first == data.x)

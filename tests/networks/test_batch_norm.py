@@ -78,3 +78,15 @@ def test_statistics_by_hand(key):
     out, after = normalise(h, running, 0)
     np.testing.assert_allclose(out, (np.asarray(h) - [1, 2]) / np.sqrt(np.asarray([4, 9]) + 1e-5), rtol=1e-5, atol=1e-6)
     assert after is running
+
+
+@pytest.mark.parametrize("rows", [5, 7])
+def test_derivative_is_that_of_the_formula(rows, key, x64):
+    h, g = jax.random.normal(key, (2, 7, 3, 2))
+
+    def by_hand(h):
+        seen = h[:rows].reshape(-1, 2)
+        return (h - seen.mean(0)) / jnp.sqrt(seen.var(0) + 1e-5)
+
+    ours, theirs = (jax.vjp(f, h)[1](g)[0] for f in (lambda h: normalise(h, no_statistics(2), rows)[0], by_hand))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
