@@ -88,7 +88,7 @@ def _function(flow: str, prior: Callable[[Network], FunctionPrior], prior_points
         median_rbf(),
         PARTICLES,
         partial(drawn_from, size=EXTRA_POINTS),
-        RATE,
+        ADAM,
         prior_size=prior_points,
     )
 
