@@ -12,7 +12,16 @@ import optax
 from jaxtyping import Array, Float
 
 from fpovi.baselines.optimisation import log_joint, maximise
-from fpovi.experiments.images.methods import DRAWS, LIKELIHOOD, MakeNetwork, Method, method_without_pool, only
+from fpovi.experiments.images.methods import (
+    DRAWS,
+    LIKELIHOOD,
+    MakeNetwork,
+    MakeOptimiser,
+    Method,
+    falling_adam,
+    method_without_pool,
+    only,
+)
 from fpovi.networks import from_equinox
 from fpovi.types import Algorithm, Batch, Key, Network, PyTree, Scalar
 
@@ -68,18 +77,19 @@ def lenet(spread: float = 1.0) -> Network:
     return from_equinox(LeNet, prior_std)
 
 
-def lenet_dropout(network: MakeNetwork, left_out: float = 0.5) -> Method:
+def lenet_dropout(network: MakeNetwork, left_out: float = 0.5, optimiser: MakeOptimiser = falling_adam) -> Method:
     """Return MC dropout of the two hidden dense layers: 20 thinnings of one LeNet.
 
     Args:
         network: returns the network, with the prior on its weights.
         left_out: the share of units left out.
+        optimiser: ``optimiser(steps)`` returns that of a run of so many steps.
     """
 
     def draws(key: Key, members: LeNet) -> LeNet:
         return jax.vmap(lambda key: thinned(only(members), masks_of(key, left_out)))(jax.random.split(key, DRAWS))
 
-    made = method_without_pool(network, 1, lambda adam: _dropout(network(), left_out, adam))
+    made = method_without_pool(network, 1, lambda made: _dropout(network(), left_out, made), optimiser)
     return made._replace(draws=draws)
 
 

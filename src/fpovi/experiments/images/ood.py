@@ -32,7 +32,7 @@ from fpovi.experiments.images.methods import (
     function_method,
     weight_method,
 )
-from fpovi.experiments.images.mnist import OTHER, PARTICLES, SIZES
+from fpovi.experiments.images.mnist import ADAM, OTHER, PARTICLES, SIZES
 from fpovi.experiments.images.training import (
     Images,
     ImageTask,
@@ -52,8 +52,8 @@ from fpovi.robustness import ood_scores
 from fpovi.types import FunctionPrior, Key, Measurement, Network
 
 SHAPE = (28, 28, 1)
-EXTRA_POINTS, PRIOR_DRAWS, PRIOR_POINTS, LOGIT_STD = 100, 40, 16, 1.0
-SPREAD = 10.0  # of the prior of the ensemble's weights: what held-out images prefer in ``mnist``
+EXTRA_POINTS, PRIOR_DRAWS, PRIOR_POINTS, LOGIT_STD = 100, 40, 64, 1.0
+SPREAD = 100.0  # of the prior of the ensemble's weights: what held-out images prefer in ``mnist``
 LUMINANCE = np.asarray([0.299, 0.587, 0.114], np.float32)
 
 
@@ -113,11 +113,11 @@ COLUMNS = {
     "other_aupr_entropy": Column("AUPR", more=True),
     "other_fpr95_entropy": Column("FPR at 95 %"),
     "noise_auroc_entropy": Column("noise: AUROC", more=True),
-    "noise_fpr95_entropy": Column("FPR at 95 %"),
+    "noise_fpr95_entropy": Column("noise: FPR"),
 }
 PRESETS = {
     "quick": Preset(1, 6, 10_000, ("ensemble", "f-none", "f-train", "f-noise", "f-patches", "f-unlabelled")),
-    "full": Preset(3, 20, None, tuple(LABELS)),
+    "full": Preset(3, 12, None, tuple(LABELS)),
 }
 
 
@@ -131,10 +131,10 @@ def method(name: str) -> Method:
     lookup(LABELS, name, "method")
     if name == "ensemble":
         spread = partial(fan_out_mlp, SIZES, SPREAD)
-        return weight_method(spread, PAPER_FLOWS["ensemble"], median_rbf(), PARTICLES)
+        return weight_method(spread, PAPER_FLOWS["ensemble"], median_rbf(), PARTICLES, ADAM)
     _, measurement = EXTRA[name]
     return function_method(
-        partial(fan_out_mlp, SIZES), _prior, PAPER_FLOWS["gfsf"], median_rbf(), PARTICLES, measurement,
+        partial(fan_out_mlp, SIZES), _prior, PAPER_FLOWS["gfsf"], median_rbf(), PARTICLES, measurement, ADAM,
         prior_size=PRIOR_POINTS,
     )  # fmt: skip
 

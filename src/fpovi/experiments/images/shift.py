@@ -27,7 +27,7 @@ from fpovi.experiments.images.methods import (
     function_method,
     weight_method,
 )
-from fpovi.experiments.images.mnist import PARTICLES, SIZES
+from fpovi.experiments.images.mnist import ADAM, PARTICLES, SIZES
 from fpovi.experiments.images.training import (
     Images,
     ImageTask,
@@ -45,7 +45,7 @@ from fpovi.priors import sampled_gp
 from fpovi.types import FunctionPrior, Network
 
 PRIOR_DRAWS, PRIOR_POINTS, LOGIT_STD = 40, 16, 3.0
-SPREAD = 10.0  # of the prior of weights of all but f-GFSF: what held-out images prefer
+SPREAD = 100.0  # of the prior of weights of all but f-GFSF: what held-out images prefer
 DATASETS = ("mnist", "fashion-mnist")
 
 
@@ -75,8 +75,8 @@ COLUMNS = {
     **{f"{name}_nll": Column(f"NLL, {name}") for name in SHIFTS},
 }
 PRESETS = {
-    "quick": Preset(1, 4, 10_000, 2000, tuple(LABELS)),
-    "full": Preset(3, 15, None, None, tuple(LABELS)),
+    "quick": Preset(1, 4, 10_000, 1000, tuple(LABELS)),
+    "full": Preset(3, 12, None, None, tuple(LABELS)),
 }
 
 
@@ -93,12 +93,12 @@ def method(name: str) -> Method:
         network: MakeNetwork = lenet if is_lenet else partial(fan_out_mlp, SIZES)
         return function_method(
             network, _prior, PAPER_FLOWS["gfsf"], median_rbf(), PARTICLES, lambda pool: train_only(),
-            prior_size=PRIOR_POINTS,
+            ADAM, prior_size=PRIOR_POINTS,
         )  # fmt: skip
     network = partial(lenet, SPREAD) if is_lenet else partial(fan_out_mlp, SIZES, SPREAD)
     if kind == "mc-dropout":
-        return lenet_dropout(network) if is_lenet else dropout_method(network)
-    return weight_method(network, PAPER_FLOWS["ensemble"], median_rbf(), 1 if kind == "map" else PARTICLES)
+        return (lenet_dropout if is_lenet else dropout_method)(network, optimiser=ADAM)
+    return weight_method(network, PAPER_FLOWS["ensemble"], median_rbf(), 1 if kind == "map" else PARTICLES, ADAM)
 
 
 def cells(options: Options) -> list[Cell]:
