@@ -62,7 +62,7 @@ def test_a_model_of_images_survives_a_file_and_exports(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(few), fitted.predict_proba(few))
     with pytest.raises(ValueError, match=r"network=…"):
         fpovi.load(tmp_path / "model.fpovi")
-    with pytest.raises(ValueError, match="does not fit together with this network: .* 7 for a row, not 10"):
+    with pytest.raises(ValueError, match=r"does not fit together with this network: .* 7 for a row, not 10"):
         fpovi.load(
             tmp_path / "model.fpovi",
             network=lambda key: eqx.nn.Sequential([eqx.nn.Lambda(jnp.ravel), eqx.nn.Linear(64, 7, key=key)]),

@@ -24,6 +24,7 @@ from fpovi._lookup import MissingExtraError
 from fpovi.estimators.base import FitWarning
 from fpovi.fitting.training import Progressed, blank_history
 from fpovi.persistence import FileError
+from support.own_networks import EquinoxConvNet, FlaxConvNet
 
 SMALL = {"prior": "nngp", "max_epochs": 20, "hidden_layer_sizes": (8,), "n_particles": 4, "random_state": 0}
 # Both sides compute in float32 from the same encoded rows, in another order: a few units in the last place (6e-8) of
@@ -193,6 +194,15 @@ print(mean.sum(dtype=float), std.sum(dtype=float))
     np.testing.assert_allclose(
         [float(word) for word in done.stdout.split()], np.sum(predictions(model, frame), 1), 1e-5
     )
+
+
+@pytest.mark.parametrize("format", RUN)
+@pytest.mark.parametrize("network", [FlaxConvNet(), EquinoxConvNet], ids=["flax", "equinox"])
+def test_convolutions_on_images(network, format, tmp_path):
+    images, labels = np.random.default_rng(0).uniform(size=(12, 8, 8, 1)), np.arange(12) % 10
+    model = untrained(BNNClassifier, images, labels, network=network, prior="flat")
+    model.export(tmp_path / "program", format)
+    assert_answers(tmp_path / "program", format, model, images)
 
 
 def test_float32_would_not_do(models):

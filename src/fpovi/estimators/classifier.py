@@ -182,7 +182,7 @@ def _class_weights(
     strange = [label for label in class_weight if label not in classes.tolist()]
     if strange:
         raise ValueError(f"class_weight has the class {strange[0]!r}, which is none of {classes[:10].tolist()}")
-    if not all(isinstance(number, Real) and 0 < number < math.inf for number in class_weight.values()):
+    if not all(isinstance(number, Real) and 0 < float(number) < math.inf for number in class_weight.values()):
         raise ValueError(f"class_weight={class_weight!r} must hold positive numbers")
     return {label: float(number) for label, number in class_weight.items()}
 

@@ -82,7 +82,7 @@ def uniform_box(size: int = 20, low: Numbers | None = None, high: Numbers | None
     """
     check_size(size)
     if (low is None) != (high is None):
-        raise ValueError(f"low={low} and high={high} must both be given, or none of them")
+        raise ValueError("low and high must both be given, or none of them")
     if low is None:
         return beside_batch(lambda key, x: _uniform(key, x, size, *_range_of_channels(x)))
     low, high = np.asarray(low, float), np.asarray(high, float)
