@@ -170,7 +170,7 @@ def _answer(fitted: Fitted, together: bool = True) -> Answer:
             jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), both) for i in range(fitted.n_particles)
         ]
         # not jnp.stack, which jax2onnx does not know
-        outputs = jnp.concatenate([network.apply(*one, x, False)[0][None] for one in each])
+        outputs = jnp.concatenate([network.apply(theta, kept, x, False)[0][None] for theta, kept in each])
         return spec.likelihood.canonical(outputs)
 
     def answer(x: Float[Array, "N *d_x"]) -> tuple[Float[Array, "N *m"], ...]:

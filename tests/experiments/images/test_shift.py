@@ -73,7 +73,7 @@ def test_every_method_has_an_algorithm(name):
 
 def test_presets_have_both_sets_and_both_networks():
     assert len(shift.cells(Options("full"))) == 3 * 2 * 8
-    assert {cell.method for cell in shift.cells(Options("quick"))} == set(shift.LABELS)
+    assert {cell.method.startswith("lenet") for cell in shift.cells(Options("quick"))} == {True, False}
 
 
 def test_the_table_has_means_over_severities_and_the_figure_all_curves():

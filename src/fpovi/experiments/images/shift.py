@@ -75,7 +75,7 @@ COLUMNS = {
     **{f"{name}_nll": Column(f"NLL, {name}") for name in SHIFTS},
 }
 PRESETS = {
-    "quick": Preset(1, 4, 10_000, 1000, tuple(LABELS)),
+    "quick": Preset(1, 6, 5000, 1000, ("f-gfsf", "ensemble", "lenet-f-gfsf", "lenet-ensemble")),
     "full": Preset(3, 12, None, None, tuple(LABELS)),
 }
 
