@@ -166,11 +166,9 @@ def _answer(fitted: Fitted, together: bool = True) -> Answer:
 
     def one_by_one(x: Float[Array, "N *d_x"]) -> Float[Array, "n N k"]:
         network, both = spec.build_network(scales), (state.particles, state.network_state)
-        each: list[Any] = [
-            jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), both) for i in range(fitted.n_particles)
-        ]
+        each = [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), both) for i in range(fitted.n_particles)]
         # not jnp.stack, which jax2onnx does not know
-        outputs = jnp.concatenate([network.apply(theta, kept, x, False)[0][None] for theta, kept in each])
+        outputs = jnp.concatenate([network.apply(theta, carried, x, False)[0][None] for theta, carried in each])
         return spec.likelihood.canonical(outputs)
 
     def answer(x: Float[Array, "N *d_x"]) -> tuple[Float[Array, "N *m"], ...]:
