@@ -47,5 +47,5 @@ def test_the_table_has_a_line_for_each_score():
         for method, nll in (("fpovi", 0.2), ("catboost", 0.3)) for split in range(3)
     ]  # fmt: skip
     table = markdown(tables.view(rows)).splitlines()
-    assert len(table) == 2 + len(tables.SCORES)
+    assert len(table) == 2 + len(tables.METRICS)
     assert "**0.21" in table[2]

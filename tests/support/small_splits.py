@@ -4,9 +4,9 @@
 import numpy as np
 
 from fpovi.datasets.uci import Split
-from fpovi.experiments.uci.paper_learners import RunSettings
+from fpovi.experiments.uci.paper_learners import TrainingLength
 
-SHORT_RUN = RunSettings(steps=12, batch_size=10, report_every=6)
+SHORT_RUN = TrainingLength(steps=12, batch_size=10, report_every=6)
 
 
 def a_split(seed=0, rows=40):

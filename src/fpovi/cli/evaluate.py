@@ -13,7 +13,7 @@ from rich.table import Table
 from fpovi import calibration
 from fpovi._lookup import lookup
 from fpovi.cli.models import OwnNetwork, open_model
-from fpovi.cli.options import AsJson, Force, ModelFile, RowsFile, Unknown, about, check_free, one_line_errors
+from fpovi.cli.options import AsJson, Force, ModelPath, RowsFile, Unknown, about, check_free, one_line_errors
 from fpovi.cli.predict import target_names
 from fpovi.cli.rows import read_rows
 from fpovi.plots import held_out_figures, save
@@ -34,7 +34,7 @@ MEANINGS = {
 
 
 def evaluate(
-    model: ModelFile,
+    model: ModelPath,
     data: RowsFile,
     weight: Annotated[str | None, typer.Option(help="A column of weights of the rows, for the scores.")] = None,
     plots: Annotated[

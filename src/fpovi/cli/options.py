@@ -17,7 +17,7 @@ from fpovi.persistence import FileError, check_writable
 
 BAD_INPUT, INTERRUPTED = 2, 130  # what a process returns
 
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `fpovi fit` wrote.", show_default=False)]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `fpovi fit` wrote.", show_default=False)]
 DataFile = Annotated[
     Path,
     typer.Argument(

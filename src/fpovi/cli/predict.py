@@ -17,7 +17,7 @@ from rich.text import Text
 
 from fpovi._lookup import lookup
 from fpovi.cli.models import OwnNetwork, open_model
-from fpovi.cli.options import AsJson, Force, ModelFile, RowsFile, Unknown, about, check_free, one_line_errors
+from fpovi.cli.options import AsJson, Force, ModelPath, RowsFile, Unknown, about, check_free, one_line_errors
 from fpovi.cli.progress import RowProgress
 from fpovi.cli.rows import DataRows, open_rows
 from fpovi.tabular.encoder import UNKNOWN
@@ -32,7 +32,7 @@ Predicted = tuple[pd.DataFrame, pd.DataFrame]  # rows of the table, and beside t
 
 
 def predict(
-    model: ModelFile,
+    model: ModelPath,
     data: RowsFile,
     out: Annotated[
         Path | None,

@@ -8,13 +8,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fpovi.cli.options import AsJson, ModelFile, one_line_errors
+from fpovi.cli.options import AsJson, ModelPath, one_line_errors
 from fpovi.fitting.model_file import describe
 
 MOST_COLUMNS = 30
 
 
-def show(model: ModelFile, as_json: AsJson = False) -> None:
+def show(model: ModelPath, as_json: AsJson = False) -> None:
     """Say what is in a model file: task, columns, settings, networks, noise and versions."""
     with one_line_errors():
         facts = describe(model)

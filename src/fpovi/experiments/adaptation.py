@@ -35,7 +35,7 @@ from fpovi.experiments.harness.statistics import (
     plus_minus,
 )
 from fpovi.experiments.harness.store import Cell, Row, Store
-from fpovi.experiments.harness.view import SCORES, View, method_chart, name_once
+from fpovi.experiments.harness.view import METRICS, View, method_chart, name_once
 from fpovi.experiments.uci.paper_learners import LEARNERS, PARTICLES, function_space_learner, noisy_centres
 from fpovi.experiments.uci.run import (
     TrainingTask,
@@ -143,7 +143,7 @@ def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> d
     in_target = np.arange(len(task.split.y_test)) < len(regions.target)
     rows_of = {"": in_target, "source_": ~in_target}
     found = {prefix: evaluate(answer, task.split.y_test, rows.astype(float)) for prefix, rows in rows_of.items()}
-    return {f"{prefix}{name}": float(scores[name]) for prefix, scores in found.items() for name in SCORES}
+    return {f"{prefix}{name}": float(scores[name]) for prefix, scores in found.items() for name in METRICS}
 
 
 COLUMNS = (
@@ -248,7 +248,7 @@ def figure(rows: Sequence[Row]) -> Figure:
     return method_chart(
         datasets,
         [LABELS[name] for name in methods],
-        {metric: SCORES[metric].label for metric in ("nll", "coverage_95")},
+        {metric: METRICS[metric].label for metric in ("nll", "coverage_95")},
         draw,
         (1.4 + 2 * len(datasets), 2 + 0.6 * len(methods)),
         "target region; hollow: without its inputs, filled: with them as measurement points",

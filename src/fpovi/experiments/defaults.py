@@ -15,13 +15,13 @@ from fpovi.datasets.uci import SPLIT_KINDS, UCI, Split, load_split
 from fpovi.estimators import BNNRegressor
 from fpovi.experiments.harness.experiment import Experiment, Options, Watch, grid, label_of_split, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
-from fpovi.experiments.harness.view import SCORES, View, compare
+from fpovi.experiments.harness.view import METRICS, View, compare
 from fpovi.experiments.uci.setups import SMALL
 from fpovi.likelihoods import gaussian
 from fpovi.predictive import Predictive
 
 Method = Callable[[int, Split], Predictive]
-SHOWN = {name: SCORES[name] for name in ("nll", "crps", "coverage_95", "rmse")}
+SHOWN = {name: METRICS[name] for name in ("nll", "crps", "coverage_95", "rmse")}
 
 
 def _estimator(**settings: Any) -> Method:

@@ -19,17 +19,17 @@ from fpovi.datasets.tables import CLASSIFICATION, load_table_split
 from fpovi.estimators import BNNClassifier
 from fpovi.experiments.harness.experiment import Experiment, Options, Watch, grid, label_of_split, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
-from fpovi.experiments.harness.view import Score, View, compare
+from fpovi.experiments.harness.view import Metric, View, compare
 from fpovi.likelihoods import categorical
 from fpovi.predictive import Predictive
 
 TINY = 1e-7  # a forest's votes may be 0, which no log loss survives
-SCORES = {
-    "nll": Score("log loss"),
-    "brier": Score("Brier"),
-    "ece": Score("ECE"),
-    "beyond": Score("ECE beyond its range"),
-    "seconds": Score("seconds"),
+METRICS = {
+    "nll": Metric("log loss"),
+    "brier": Metric("Brier"),
+    "ece": Metric("ECE"),
+    "beyond": Metric("ECE beyond its range"),
+    "seconds": Metric("seconds"),
 }
 PRESETS = {"quick": (("olive", "orange_juice", "chile"), 1), "full": (tuple(CLASSIFICATION), 3)}
 
@@ -77,7 +77,7 @@ def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> d
 def view(rows: Sequence[Row]) -> View:
     """Return a table with a line per set and score, the significantly best in bold."""
     timed = [replace(row, metrics={**row.metrics, "seconds": row.seconds}) for row in rows]
-    shown = compare(timed, LABELS, "Classifiers as they come on ten mixed tables", SCORES)
+    shown = compare(timed, LABELS, "Classifiers as they come on ten mixed tables", METRICS)
     note = "ECE beyond its range: what is above 97.5 % of the values that a calibrated model of these probabilities has"
     return shown._replace(notes=(note,))
 

@@ -39,7 +39,7 @@ class Keys(NamedTuple):
     hold: Key
 
 
-class Schedule(NamedTuple):
+class FitSchedule(NamedTuple):
     """Rows of a step, steps of the whole fit, how many of them warm up, and the peak rates."""
 
     batch_size: int
@@ -66,7 +66,7 @@ class RunSettings:
 
 def fit_particles(
     run: RunSettings,
-    schedule: Schedule,
+    schedule: FitSchedule,
     keys: Keys,
     spec: Spec,
     scales: Scales,

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from fpovi._fast.threefry import unrolled
 from fpovi.flows import svgd
 from fpovi.inference.particles import forward as forward_here
-from fpovi.inference.score import Compare, Outputs, at_step, in_rows, posterior_score
+from fpovi.inference.score import ChooseOutputs, Compare, at_step, in_rows, posterior_score
 from fpovi.inference.step import (
     ascend,
     begin,
@@ -60,7 +60,7 @@ def function_space(
     optimiser: optax.GradientTransformation | None = None,
     noise_optimiser: optax.GradientTransformation | None = None,
     prior_size: int | None = 16,
-    outputs: Outputs | None = None,
+    outputs: ChooseOutputs | None = None,
     compare: Compare | None = None,
     prior_weight: Schedule = 1.0,
     temperature: Schedule = 1.0,

@@ -15,11 +15,11 @@ from fpovi.inference.particles import over_particles
 from fpovi.types import Batch, FunctionPrior, Key, Likelihood, PyTree, Scalar, Schedule, State
 
 CONTEXT = 4  # of so many labelled rows one is seen by fresh networks that need the statistics of a batch
-Outputs = Callable[[Key, Batch, int], Int[Array, " c"] | Int[Array, "B c"]]
+ChooseOutputs = Callable[[Key, Batch, int], Int[Array, " c"] | Int[Array, "B c"]]
 Compare = Callable[[Float[Array, "n B k"], Batch], Float[Array, "B _"]]
 
 
-def some_classes(count: int, classes: int) -> Outputs:
+def some_classes(count: int, classes: int) -> ChooseOutputs:
     """Return a choice of classes at which a step compares functions, for ``function_space(outputs=)``.
 
     All points share random classes; at a labelled point the true one is always among them, in the place of the last
@@ -64,7 +64,7 @@ def posterior_score(
     likelihood: Likelihood,
     prior: FunctionPrior,
     prior_size: int | None,
-    outputs: Outputs | None,
+    outputs: ChooseOutputs | None,
     prior_weight: Schedule,
     temperature: Schedule,
     compare: Compare | None = None,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fpovi.fitting.fit import Schedule, padded_rows
+from fpovi.fitting.fit import FitSchedule, padded_rows
 
 FULL_BATCH, MINI_BATCH = 1024, 512
 LEAST_BATCH, ENOUGH_STEPS = 128, 2000  # how small a mini-batch gets where a few epochs would be fewer steps
@@ -15,7 +15,7 @@ WARM_SHARE = 0.4
 RATE, FLOW_RATE = 0.01, 0.3  # and after a warm-up, the share of it that the flow takes
 
 
-def make_schedule(learning_rate: Any, batch_size: Any, max_epochs: Any, rows: int) -> Schedule:
+def make_schedule(learning_rate: Any, batch_size: Any, max_epochs: Any, rows: int) -> FitSchedule:
     """Return the schedule of a fit to so many rows.
 
     Args:
@@ -23,14 +23,14 @@ def make_schedule(learning_rate: Any, batch_size: Any, max_epochs: Any, rows: in
         rows: how many rows there are to learn from.
 
     >>> make_schedule("auto", "auto", "auto", 300)
-    Schedule(batch_size=512, steps=5150, warm_up_steps=2060, rate=0.01, rate_after_warm_up=0.003)
+    FitSchedule(batch_size=512, steps=5150, warm_up_steps=2060, rate=0.01, rate_after_warm_up=0.003)
     >>> [make_schedule("auto", "auto", epochs, 10_000).batch_size for epochs in (20, 80, 1000)]
     [128, 256, 512]
     """
     size, rate = _rows_per_step(batch_size, max_epochs, rows), _rate(learning_rate)
     steps = _steps(max_epochs, rows, size)
     warm_up = max(int(WARM_SHARE * steps), 1) if steps > 1 else 0
-    return Schedule(size, steps, warm_up, rate, rate * FLOW_RATE)
+    return FitSchedule(size, steps, warm_up, rate, rate * FLOW_RATE)
 
 
 def _rows_per_step(batch_size: Any, max_epochs: Any, rows: int) -> int:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from fpovi.fitting.fit import (
+    FitSchedule,
     Keys,
     Rows,
     RunSettings,
-    Schedule,
     generator,
     padded,
     padded_rows,
@@ -39,7 +39,7 @@ TRUST = 0.5  # standard deviation of the log-normal prior around the evidence's 
 
 
 def tried_scales(
-    run: RunSettings, schedule: Schedule, keys: Keys, spec: Spec, candidates: list[Scales], rows: Rows
+    run: RunSettings, schedule: FitSchedule, keys: Keys, spec: Spec, candidates: list[Scales], rows: Rows
 ) -> Scales:
     """Return the candidate that predicts held-out rows best after a short warm-up, with the noise they call for.
 
@@ -62,7 +62,7 @@ def tried_scales(
 
 
 def _judged(
-    run: RunSettings, schedule: Schedule, keys: Keys, spec: Spec, scales: Scales, rows: Rows, steps: int
+    run: RunSettings, schedule: FitSchedule, keys: Keys, spec: Spec, scales: Scales, rows: Rows, steps: int
 ) -> tuple[float, float]:
     """Return the log density of all held-out rows at the noise that suits them best, and that noise."""
     count = len(rows[0])

@@ -18,7 +18,7 @@ from fpovi.experiments.harness.statistics import (
     plus_minus,
 )
 from fpovi.experiments.harness.store import Cell, Row
-from fpovi.experiments.harness.view import SCORES, Score, compare
+from fpovi.experiments.harness.view import METRICS, Metric, compare
 
 
 def splits(values):
@@ -155,7 +155,7 @@ def test_a_table_of_methods():
         *rows("ours", [0.5, 0.6], dataset="boston"),
     ]  # fmt: skip
     labels = {"ours": "f-SVGD", "theirs": "SVGD", "few": "MAP", "absent": "nobody"}
-    view = compare(given, labels, "A table", {"nll": Score("NLL")}, reference="ours")
+    view = compare(given, labels, "A table", {"nll": Metric("NLL")}, reference="ours")
     assert view.columns == ("set", "score", "f-SVGD", "SVGD", "MAP")
     assert view.lines == [
         ["yacht", "NLL", "**2.50 ± 0.65**", "3.00 ± 0.63", "**2.05 ± 0.45 (2)**"],  # two splits prove little
@@ -178,4 +178,4 @@ def test_tables_refuse_to_mix():
     with pytest.raises(ValueError, match="are mixed, but a table is of one experiment and preset"):
         compare(mixed, {"a": "A"}, "")
     with pytest.raises(ValueError, match="reference='b' is not among the methods a"):
-        compare(rows("a", [1.0]), {"a": "A"}, "", SCORES, reference="b")
+        compare(rows("a", [1.0]), {"a": "A"}, "", METRICS, reference="b")

@@ -167,7 +167,7 @@ def test_held_out_rows_choose_the_epoch(monkeypatch):
     x, y, *_ = a_split(1)
     valid = x, 300 - y  # mirrored at the mean: the better the training rows are known, the less probable
     task, states = uci.TrainingTask(0, a_split(), (5,), 10, 60, valid=valid), []
-    assert task.settings == paper_learners.RunSettings(steps=180, batch_size=10, report_every=60)
+    assert task.settings == paper_learners.TrainingLength(steps=180, batch_size=10, report_every=60)
 
     def learn(*given):
         *given, report = given
@@ -275,6 +275,6 @@ def test_a_cell_with_rows_held_out(monkeypatch):
     assert (len(task.split.y_train), len(task.valid[1]), len(task.split.y_test)) == (246, 31, 31)
     assert (task.hidden, task.settings) == (
         (50, 50),
-        paper_learners.RunSettings(steps=6, batch_size=100, report_every=60),
+        paper_learners.TrainingLength(steps=6, batch_size=100, report_every=60),
     )
     assert uci.run_cell(Cell("uci-deep", "w-svgd", "yacht")).keys() == {"rmse", "nll", "crps", "coverage_95"}

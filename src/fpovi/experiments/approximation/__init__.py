@@ -54,7 +54,7 @@ from fpovi.types import Info, Key, State
 BATCH = 16
 RATE_OF_NETWORKS, RATE_OF_MOMENTS = 1e-2, 0.1
 REPORTS = 40
-Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
+MeanAndCovariance = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class Preset(NamedTuple):
@@ -92,7 +92,7 @@ def targets(seed: int) -> NDArray[np.float64]:
     return np.sin(X[:, 0]) + NOISE * np.random.default_rng(seed).normal(size=len(X))
 
 
-def posterior(y: NDArray[np.float64], every: int = 1) -> Moments:
+def posterior(y: NDArray[np.float64], every: int = 1) -> MeanAndCovariance:
     """Return mean and covariance of f at the test inputs, given every ``every``-th of the training targets."""
     k = lambda a, b: np.exp(-((a - b.T) ** 2) / (2 * BANDWIDTH**2))  # noqa: E731
     x, y = X[::every], y[::every]
@@ -132,7 +132,7 @@ def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> d
 
 
 def _train(
-    key: Key, version: Version, y: NDArray[np.float64], preset: Preset, truth: Moments, watch: Watch
+    key: Key, version: Version, y: NDArray[np.float64], preset: Preset, truth: MeanAndCovariance, watch: Watch
 ) -> tuple[list[int], list[tuple[float, float]]]:
     steps, curve = [], []
 
@@ -148,7 +148,7 @@ def _train(
     return steps, curve
 
 
-def kl_parts(values: NDArray[np.floating], truth: Moments) -> tuple[float, float]:
+def kl_parts(values: NDArray[np.floating], truth: MeanAndCovariance) -> tuple[float, float]:
     """Return the parts of KL(q‖p) due to mean and covariance, q a normal with the moments of ``values (n, 3)``."""
     mean, covariance = truth
     of_mean = gaussian_kl(values.mean(axis=0), covariance, *truth)

@@ -96,18 +96,18 @@ def column_groups(view: View, width: int, gap: int = 3) -> list[list[int]]:
     return found
 
 
-class Score(NamedTuple):
+class Metric(NamedTuple):
     """A metric: its label in tables, and the value it should have where lower is not better."""
 
     label: str
     target: float | None = None
 
 
-SCORES = {
-    "rmse": Score("RMSE"),
-    "nll": Score("NLL"),
-    "crps": Score("CRPS"),
-    "coverage_95": Score("95 % coverage", 0.95),
+METRICS = {
+    "rmse": Metric("RMSE"),
+    "nll": Metric("NLL"),
+    "crps": Metric("CRPS"),
+    "coverage_95": Metric("95 % coverage", 0.95),
 }
 
 
@@ -115,7 +115,7 @@ def compare(
     rows: Sequence[Row],
     labels: Mapping[str, str],
     title: str,
-    scores: Mapping[str, Score] = SCORES,
+    scores: Mapping[str, Metric] = METRICS,
     reference: str | None = None,
 ) -> View:
     """Return a table of means ± standard errors over splits, a line per data set and score, the best in bold.

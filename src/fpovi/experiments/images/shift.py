@@ -38,7 +38,7 @@ from fpovi.experiments.images.training import (
     prepare,
     train_images,
 )
-from fpovi.experiments.images.view import CLEAN, SCORES, Column, method_table, shift_curves
+from fpovi.experiments.images.view import CLEAN, CURVE_LABELS, Column, method_table, shift_curves
 from fpovi.experiments.paper_parts import PAPER_FLOWS, median_rbf
 from fpovi.measurement import train_only
 from fpovi.priors import sampled_gp
@@ -154,9 +154,11 @@ def view(rows: Sequence[Row]) -> View:
 def _means(curves: dict[str, dict[str, list[float]]]) -> dict[str, float]:
     """Return the mean of each score over severities, by shift and over all shifts."""
     of_shift = {
-        f"{name}_{score}": float(np.mean(curve[score][1:])) for name, curve in curves.items() for score in SCORES
+        f"{name}_{score}": float(np.mean(curve[score][1:])) for name, curve in curves.items() for score in CURVE_LABELS
     }
-    over_all = {f"mean_{score}": float(np.mean([of_shift[f"{name}_{score}"] for name in curves])) for score in SCORES}
+    over_all = {
+        f"mean_{score}": float(np.mean([of_shift[f"{name}_{score}"] for name in curves])) for score in CURVE_LABELS
+    }
     return {**of_shift, **over_all}
 
 

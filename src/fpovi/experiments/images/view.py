@@ -30,7 +30,7 @@ ATTACKS = {
 }
 COLOURS = {"f-": FUNCTION_SPACE, "w-": WEIGHT_SPACE}
 DASHES = ("-", "--", ":", "-.")
-SCORES = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
+CURVE_LABELS = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}
 FAMILY = (FUNCTION_SPACE, WEIGHT_SPACE, MUTED, INK)
 
 
@@ -131,9 +131,9 @@ def shift_curves(rows: Sequence[Row], families: Sequence[Mapping[str, str]]) -> 
     panels = [(dataset, shift) for dataset in datasets for shift in rows[0].metrics["curves"]]
     with mpl.rc_context(STYLE):
         drawing = Figure(figsize=(2.1 * len(panels), 6.4), layout="constrained")
-        axes = drawing.subplots(len(SCORES), len(panels), sharex=True, sharey="row", squeeze=False)
+        axes = drawing.subplots(len(CURVE_LABELS), len(panels), sharex=True, sharey="row", squeeze=False)
         for column, (dataset, shift) in enumerate(panels):
-            for line, score in enumerate(SCORES):
+            for line, score in enumerate(CURVE_LABELS):
                 panel = axes[line, column]
                 for dash, methods in zip(DASHES, families, strict=False):
                     for colour, (method, label) in zip(FAMILY, methods.items(), strict=False):
@@ -147,7 +147,7 @@ def shift_curves(rows: Sequence[Row], families: Sequence[Mapping[str, str]]) -> 
                 panel.grid(axis="y", color=MUTED, alpha=0.2)
             axes[0, column].set_title(f"{dataset}:\n{shift}")
             axes[-1, column].set(xlabel="severity", xticks=range(6))
-        for line, label in enumerate(SCORES.values()):
+        for line, label in enumerate(CURVE_LABELS.values()):
             axes[line, 0].set(ylabel=label, ylim=(0, None))
         drawing.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
     return drawing

@@ -18,7 +18,7 @@ from fpovi.calibration import nll, recalibrate, rmse
 from fpovi.datasets.scaling import INPUTS
 from fpovi.datasets.uci import Split
 from fpovi.experiments.uci.candidates import CANDIDATES, fit_predict
-from fpovi.experiments.uci.paper_learners import RunSettings
+from fpovi.experiments.uci.paper_learners import TrainingLength
 from fpovi.networks import num_weights
 from fpovi.predictive import Predictive
 from fpovi.types import DivergedError
@@ -66,7 +66,7 @@ class Trial(NamedTuple):
     rmse: float
 
 
-def choose(seed: int, hidden: tuple[int, ...], split: Split, settings: RunSettings) -> Choice:
+def choose(seed: int, hidden: tuple[int, ...], split: Split, settings: TrainingLength) -> Choice:
     """Return the candidate that, its spread corrected, finds held-out training rows most probable.
 
     Test rows have no part in it. Gaussian noise decides which inputs are the best, and the other candidates get those.
@@ -127,7 +127,9 @@ def best_spread_factor(held_out: HeldOutPredictions) -> tuple[float, float]:
     return factor, losses[factor]
 
 
-def predict_with(choice: Choice, seed: int, hidden: tuple[int, ...], split: Split, settings: RunSettings) -> Predictive:
+def predict_with(
+    choice: Choice, seed: int, hidden: tuple[int, ...], split: Split, settings: TrainingLength
+) -> Predictive:
     """Train the chosen candidate on all training rows and predict the test rows."""
     whole = settings._replace(steps=choice.steps)
     found = fit_predict(choice.candidate, choice.inputs, seed, hidden, split, whole)

@@ -20,7 +20,7 @@ from fpovi.datasets.scaling import INPUTS, scale_split
 from fpovi.datasets.uci import Split
 from fpovi.experiments.paper_parts import PAPER_FLOWS, median_rbf
 from fpovi.experiments.uci import paper_learners as paper
-from fpovi.experiments.uci.paper_learners import NoisyCentres, RunSettings
+from fpovi.experiments.uci.paper_learners import NoisyCentres, TrainingLength
 from fpovi.inference import function_space
 from fpovi.inference.gauss_newton import gauss_newton
 from fpovi.inference.loop import run
@@ -103,7 +103,7 @@ CANDIDATES = {
 
 
 def fit_predict(
-    name: str, inputs: str, seed: int, hidden: tuple[int, ...], split: Split, settings: RunSettings
+    name: str, inputs: str, seed: int, hidden: tuple[int, ...], split: Split, settings: TrainingLength
 ) -> Predictive:
     """Train a candidate and predict the test rows: the paper's start, with a higher rate that falls in the end.
 
@@ -141,7 +141,7 @@ class TracedSettings(NamedTuple):
     noise_rate: Scalar
 
 
-def fewer_steps(settings: RunSettings, adam_steps: int) -> RunSettings:
+def fewer_steps(settings: TrainingLength, adam_steps: int) -> TrainingLength:
     """Return settings of the same length in steps each of which is worth ``adam_steps`` of Adam's."""
     return settings._replace(
         steps=max(settings.steps // adam_steps, 1), report_every=max(settings.report_every // adam_steps, 1)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fpovi.experiments.harness.store import Row
-from fpovi.experiments.harness.view import SCORES, method_chart
+from fpovi.experiments.harness.view import METRICS, method_chart
 from fpovi.experiments.uci.published import ROUNDING
 from fpovi.experiments.uci.setups import CITED, Setup
 from fpovi.experiments.uci.view import NAMES, Record, view
@@ -32,7 +32,7 @@ def figure(setup: Setup, rows: Sequence[Row]) -> Figure:
     return method_chart(
         datasets,
         [NAMES[name] for name in methods],
-        {metric: SCORES[metric].label for metric in ("rmse", "nll")},
+        {metric: METRICS[metric].label for metric in ("rmse", "nll")},
         draw,
         (1.2 + 1.5 * len(datasets), 1.6 + 0.36 * len(methods)),
         f"filled: measured here, means over {over} splits; hollow: published by Wang et al. (2019)",

@@ -64,7 +64,7 @@ NOISE_START = 0.5
 LIKELIHOOD = gaussian(start=NOISE_START, shared=False, floor=0.0)
 
 
-class RunSettings(NamedTuple):
+class TrainingLength(NamedTuple):
     """How long to train: steps in all, rows of each, and steps between two reports."""
 
     steps: int
@@ -73,7 +73,7 @@ class RunSettings(NamedTuple):
 
 
 Report = Callable[[State, Info], bool | None]
-Learner = Callable[[Key, Network, Batch, RunSettings, Report], State]
+Learner = Callable[[Key, Network, Batch, TrainingLength, Report], State]
 
 
 class NoisyCentres(NamedTuple):
@@ -149,7 +149,7 @@ def in_weight_space(
 def function_space_learner(flow: str, centres: NoisyCentres | None = None) -> Learner:
     """Return a learner in function space, with extra points near the training rows or ``centres``."""
 
-    def learn(key: Key, network: Network, data: Batch, settings: RunSettings, report: Report) -> State:
+    def learn(key: Key, network: Network, data: Batch, settings: TrainingLength, report: Report) -> State:
         near = noisy_centres(data.x) if centres is None else centres
         return _run(
             key, ParametrisedAlgorithm(in_function_space(network, LIKELIHOOD, flow), near), data, settings, report
@@ -161,7 +161,7 @@ def function_space_learner(flow: str, centres: NoisyCentres | None = None) -> Le
 def weight_space_learner(flow: str, kernel: str = "rbf") -> Learner:
     """Return a learner in weight space."""
 
-    def learn(key: Key, network: Network, data: Batch, settings: RunSettings, report: Report) -> State:
+    def learn(key: Key, network: Network, data: Batch, settings: TrainingLength, report: Report) -> State:
         build = in_weight_space(network, LIKELIHOOD, flow, kernel)
         return _run(key, ParametrisedAlgorithm(build, noisy_centres(data.x)), data, settings, report)
 
@@ -171,7 +171,7 @@ def weight_space_learner(flow: str, kernel: str = "rbf") -> Learner:
 def baseline_learner(name: str, learning_rate: float | None = None, **options: Any) -> Learner:
     """Return a baseline as a learner of as many steps; ``learning_rate`` is the first of its Adam, if it has one."""
 
-    def learn(key: Key, network: Network, data: Batch, settings: RunSettings, report: Report) -> State:
+    def learn(key: Key, network: Network, data: Batch, settings: TrainingLength, report: Report) -> State:
         given = {"num_steps": settings.steps, "n": PARTICLES, "batch_size": settings.batch_size, "watch": report}
         climbs = {} if learning_rate is None else {"optimiser": decaying_adam(settings.steps, learning_rate)}
         return BASELINES[name](key, network, LIKELIHOOD, data, **given, **climbs, **options)
@@ -179,7 +179,7 @@ def baseline_learner(name: str, learning_rate: float | None = None, **options: A
     return learn
 
 
-def _run(key: Key, algorithm: ParametrisedAlgorithm, data: Batch, settings: RunSettings, report: Report) -> State:
+def _run(key: Key, algorithm: ParametrisedAlgorithm, data: Batch, settings: TrainingLength, report: Report) -> State:
     key_start, key_run = jax.random.split(key)
     return run(
         key_run, algorithm, algorithm.algorithm.init(key_start, PARTICLES), data, settings.steps,

@@ -26,14 +26,14 @@ from fpovi.datasets.scaling import Scaled, scale_split
 from fpovi.datasets.uci import SPLIT_KINDS, UCI, Split, load_held_out, load_split
 from fpovi.experiments.harness.experiment import Options, Watch, grid, silent
 from fpovi.experiments.harness.store import Cell, Store
-from fpovi.experiments.harness.view import SCORES
+from fpovi.experiments.harness.view import METRICS
 from fpovi.experiments.uci import best
 from fpovi.experiments.uci.paper_learners import (
     BASELINE_LEARNERS,
     LEARNERS,
     LIKELIHOOD,
     Learner,
-    RunSettings,
+    TrainingLength,
     paper_network,
 )
 from fpovi.experiments.uci.setups import SETUPS, SMALL_SETS_ONLY, Setup
@@ -71,11 +71,11 @@ class TrainingTask(NamedTuple):
         return -(-len(self.split.y_train) // self.batch_size)
 
     @property
-    def settings(self) -> RunSettings:
+    def settings(self) -> TrainingLength:
         """Return the run settings for all epochs."""
         steps = self.epochs * self.steps_per_epoch
         between = max(steps // REPORTS, 1) if self.valid is None else EPOCHS_PER_REPORT * self.steps_per_epoch
-        return RunSettings(steps, self.batch_size, between)
+        return TrainingLength(steps, self.batch_size, between)
 
 
 class Answer(NamedTuple):
@@ -238,4 +238,4 @@ def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> d
     task = load_task(cell)
     answer = lookup(METHODS, cell.method, "method")(task, watch)
     found = evaluate(answer.predictive, task.split.y_test)
-    return {name: float(found[name]) for name in SCORES} | answer.metrics
+    return {name: float(found[name]) for name in METRICS} | answer.metrics

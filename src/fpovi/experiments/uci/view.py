@@ -8,7 +8,7 @@ from typing import Any
 
 from fpovi.experiments.harness.statistics import Scores, collect, from_record, mean_of, paired_difference, plus_minus
 from fpovi.experiments.harness.store import Row
-from fpovi.experiments.harness.view import SCORES, View, compare, name_once
+from fpovi.experiments.harness.view import METRICS, View, compare, name_once
 from fpovi.experiments.uci.published import Published, errors_apart
 from fpovi.experiments.uci.setups import CITED, LABELS, PAPER_PRESET, Preset, Setup
 
@@ -25,7 +25,7 @@ Place = tuple[str, str, str]  # set, method, metric
 def view(setup: Setup, rows: Sequence[Row]) -> View:
     """Return a table with a line per set and method, the significantly best of each set in bold."""
     name, rows = _as_one_preset(setup, rows)
-    found = compare(rows, LABELS, setup.title, SCORES, REFERENCE)
+    found = compare(rows, LABELS, setup.title, METRICS, REFERENCE)
     records = [_with_published(setup, record) for record in found.records]
     records += _cited(setup, dict.fromkeys(row.cell.dataset for row in rows))
     full_length = setup.presets[name].epochs == setup.presets[PAPER_PRESET].epochs
@@ -46,7 +46,7 @@ def best_beside_paper(rows: Sequence[Row]) -> View:
     def scores_of(method: str, preset: str) -> dict[str, dict[str, Scores]]:
         wanted = (method, preset, "standard")
         own = [row for row in rows if (row.cell.method, row.cell.preset, row.cell.split_kind) == wanted]
-        return {metric: {set_: found[method] for set_, found in collect(own, metric).items()} for metric in SCORES}
+        return {metric: {set_: found[method] for set_, found in collect(own, metric).items()} for metric in METRICS}
 
     ours, theirs = scores_of("fpovi", "best"), scores_of(REFERENCE, PAPER_PRESET)
     lines = []
@@ -108,7 +108,7 @@ def _lines(by_place: dict[Place, Record], seconds: dict[tuple[str, str], float])
         most[dataset] = max(most[dataset], record.get("splits", 0))
     for dataset in most:
         for method in NAMES:
-            of_method = {metric: by_place.get((dataset, method, metric), {}) for metric in SCORES}
+            of_method = {metric: by_place.get((dataset, method, metric), {}) for metric in METRICS}
             if not any(of_method.values()):
                 continue
             own = {metric: _ours(record, most[dataset]) for metric, record in of_method.items()}
