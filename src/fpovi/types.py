@@ -97,8 +97,12 @@ class Network(NamedTuple):
     architecture: Architecture | None = None
 
 
-def leading_rows(train: bool | int, rows: int) -> int:
+def leading_rows(train: bool | int, rows: Any) -> Any:
     """Return how many of so many rows are learned from, by the ``train`` of a :class:`Network`.
+
+    Args:
+        train: whether to learn from all rows, or from how many.
+        rows: how many there are: a number, or a symbol in an exported program.
 
     >>> leading_rows(False, 7), leading_rows(True, 7), leading_rows(5, 7)
     (0, 7, 5)

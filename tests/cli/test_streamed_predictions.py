@@ -17,6 +17,7 @@ from fpovi.tabular.files import read_table
 from support.commands import call, good, refusal
 
 predict = importlib.import_module("fpovi.cli.predict")
+data_rows = importlib.import_module("fpovi.cli.rows")
 QUICK = ["--prior", "nngp", "--epochs", "5", "--particles", "3", "--hidden", "4", "--quiet"]
 ROWS = 30
 
@@ -52,7 +53,7 @@ def folder(tmp_path_factory):
 
 
 def asked(monkeypatch, chunk, *arguments):
-    monkeypatch.setattr(predict, "CHUNK", chunk)
+    monkeypatch.setattr(data_rows, "CHUNK", chunk)
     return good("predict", *arguments)
 
 
@@ -103,7 +104,7 @@ def test_what_is_wrong_is_said_as_of_the_whole_table(folder, tmp_path, monkeypat
     table.to_csv(tmp_path / "bad.csv", index=False)
     said = []
     for chunk in (1000, 3):
-        monkeypatch.setattr(predict, "CHUNK", chunk)
+        monkeypatch.setattr(data_rows, "CHUNK", chunk)
         for out in ([], ["--out", tmp_path / "out.csv"], ["--out", tmp_path / "out.parquet"]):
             said.append(refusal("predict", folder / "m.fpovi", tmp_path / "bad.csv", *out))
             assert os.listdir(tmp_path) == ["bad.csv"]
@@ -119,7 +120,7 @@ def test_ctrl_c_between_pieces_leaves_nothing(folder, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return columns(*args)
 
-    monkeypatch.setattr(predict, "CHUNK", 3)
+    monkeypatch.setattr(data_rows, "CHUNK", 3)
     monkeypatch.setattr(predict, "prediction_columns", interrupted)
     result = call("predict", folder / "m.fpovi", folder / "table.csv", "--out", tmp_path / "out.csv")
     assert result.exit_code == 130
