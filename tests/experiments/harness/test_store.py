@@ -54,6 +54,15 @@ def test_rows_with_the_former_name_of_the_kind_of_splits_still_load(store):
     assert store.rows() == [Row(Cell("toy", "svgd", split_kind="random"), {}, 0.5, VERSIONS), row("gfsf")]
 
 
+def test_a_checkpoint_has_a_folder_and_goes_when_its_row_is_there(store):
+    one, other = (store.checkpoint(Cell("toy", name)) for name in ("svgd", "gfsf"))
+    one.write_text("so far")
+    other.write_text("so far")
+    store.append(row("svgd"))
+    assert not one.exists()
+    assert other.exists()
+
+
 @pytest.mark.parametrize("cut", [1, 20, -2])
 def test_a_line_that_a_kill_cut_short_does_not_count(store, cut):
     store.append(row("svgd"))

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -89,8 +90,14 @@ class Store:
             beside.write_bytes(b"".join(_line(row) for row in kept))
             beside.replace(self.path)
 
+    def checkpoint(self, cell: Cell) -> Path:
+        """Return where the progress of a cell is kept until its row is there: a file beside that of the rows."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        name = sha256(repr(cell).encode()).hexdigest()[:16]
+        return self.path.parent / f".{cell.experiment}-{name}.checkpoint"
+
     def append(self, row: Row) -> None:
-        """Add a row by a single write under a lock. It is on disk when this returns."""
+        """Add a row by a single write under a lock, and remove its checkpoint. It is on disk when this returns."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = _line(row)
         with open(self.path, "ab+") as file:
@@ -99,6 +106,7 @@ class Store:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
+        self.checkpoint(row.cell).unlink(missing_ok=True)
 
 
 def _line(row: Row) -> bytes:

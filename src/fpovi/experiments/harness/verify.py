@@ -108,6 +108,8 @@ def run_again(
         with suppress(CellsFailedError):  # those are in ``failures``
             sweep([row.cell for row in chosen], run_cell, again, on_failure=on_failure, **of_sweep)
         found = {row.cell: row for row in again.rows()}
+    for row in chosen:
+        store.checkpoint(row.cell).unlink(missing_ok=True)  # ``run_cell`` keeps its progress there
     return [
         compare_rows(row, found[row.cell], list(rows.values()), tolerance(row.cell))
         if row.cell in found

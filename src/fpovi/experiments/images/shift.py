@@ -28,6 +28,7 @@ from fpovi.experiments.images.methods import (
     weight_method,
 )
 from fpovi.experiments.images.mnist import ADAM, PARTICLES, SIZES
+from fpovi.experiments.images.per_image import as_text, differences, per_image
 from fpovi.experiments.images.training import (
     Images,
     ImageTask,
@@ -114,7 +115,7 @@ def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> d
     task = ImageTask(cell.seed, images, preset.epochs, checkpoint=checkpoint_of(store, cell))
     found = train_images(task, chosen, watch)
     on = partial(log_probs, chosen.network(), found.particles, found.network_state)
-    clean = class_scores(on(images.x_test), images.y_test)
+    clean = on(images.x_test)
 
     def scores(name: str, severity: int) -> dict[str, float]:
         x, y = _moved(images, name, severity, preset.tests)
@@ -123,7 +124,13 @@ def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> d
     curves = {
         name: [scores(name, severity) for severity in range(len(sizes) + 1)] for name, (_, sizes) in SHIFTS.items()
     }
-    return {**clean, "curves": _by_score(curves), "epoch": found.epoch, "valid_nll": found.valid_nll}
+    return {
+        **class_scores(clean, images.y_test),
+        "curves": _by_score(curves),
+        "epoch": found.epoch,
+        "valid_nll": found.valid_nll,
+        "per_image": as_text(per_image(clean, images.y_test)),
+    }
 
 
 def _moved(images: Images, name: str, severity: int, tests: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -147,8 +154,21 @@ def _by_score(curves: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, 
 def view(rows: Sequence[Row]) -> View:
     """Return a table with a line per method: clean scores, and their means over severities 1 to 5."""
     means = [replace(row, metrics={**row.metrics, **_means(row.metrics["curves"])}) for row in rows]
-    notes = ("Shifted: means over severities 1 to 5, and over all four shifts where none is named.",)
+    notes = ("Shifted: means over severities 1 to 5, and over all four shifts where none is named.", *_beside(rows))
     return method_table(means, LABELS, "Shifted images", COLUMNS, notes=notes)
+
+
+def _beside(rows: Sequence[Row]) -> list[str]:
+    """Return a line for each set and kind of network: f-GFSF less the ensemble, on test images as they are."""
+    lines = []
+    for dataset in dict.fromkeys(row.cell.dataset for row in rows):
+        of_set = [row for row in rows if row.cell.dataset == dataset]
+        for prefix, network in (("", "perceptrons"), ("lenet-", "LeNets")):
+            found = differences(of_set, f"{prefix}f-gfsf", f"{prefix}ensemble")
+            texts = [f"{name} {one.value:+.4f} ({one.low:+.4f} to {one.high:+.4f})" for name, one in found.items()]
+            if texts:
+                lines.append(f"{dataset}, {network}, f-GFSF less the ensemble (95 % of resamples): {', '.join(texts)}")
+    return lines
 
 
 def _means(curves: dict[str, dict[str, list[float]]]) -> dict[str, float]:

@@ -4,7 +4,6 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,9 +15,10 @@ from jaxtyping import Array, Float, Int
 from fpovi.calibration import evaluate
 from fpovi.datasets.images import load_images, validation_split
 from fpovi.experiments.harness.experiment import Options, Watch, grid
-from fpovi.experiments.harness.store import Cell, Store
+from fpovi.experiments.harness.store import Cell, Store, versions
+from fpovi.experiments.harness.verify import OF_CODE
 from fpovi.experiments.images.methods import LIKELIHOOD, Method
-from fpovi.fitting.training import train
+from fpovi.fitting.training import belongs_to, fingerprint_of, train
 from fpovi.inference.batches import make_batch
 from fpovi.inference.particles import forward
 from fpovi.predictive import Predictive
@@ -119,11 +119,8 @@ def image_cells(
 
 
 def checkpoint_of(store: Store | None, cell: Cell) -> Path | None:
-    """Return where the progress of a cell is kept while it runs: a file beside those with rows."""
-    if store is None:
-        return None
-    name = sha256(repr(cell).encode()).hexdigest()[:16]
-    return store.path.parent / f".{cell.experiment}-{name}.checkpoint"
+    """Return where the progress of a cell is kept while it runs."""
+    return None if store is None else store.checkpoint(cell)
 
 
 def train_images(task: ImageTask, method: Method, watch: Watch) -> Trained:
@@ -132,6 +129,9 @@ def train_images(task: ImageTask, method: Method, watch: Watch) -> Trained:
     pool = task.images.train.x if task.pool is None else jnp.asarray(task.pool)
     algorithm = method.algorithm(pool, task.steps)
     state = algorithm.algorithm.init(key_start, method.members)
+    fingerprint = _fingerprint(task, pool)
+    if task.checkpoint is not None and not belongs_to(task.checkpoint, fingerprint):
+        task.checkpoint.unlink(missing_ok=True)
     looks: list[float] = []
 
     def validate(state: State) -> float:
@@ -144,14 +144,20 @@ def train_images(task: ImageTask, method: Method, watch: Watch) -> Trained:
     done = train(
         key_run, algorithm, state, task.images.train, task.steps, batch_size=task.batch_size, validate=validate,
         every=task.epochs_per_look * task.steps_per_epoch, patience=None, checkpoint=task.checkpoint,
-        fingerprint=f"{task.seed} {task.epochs} {task.batch_size}",
+        fingerprint=fingerprint,
     )  # fmt: skip
-    if task.checkpoint is not None:
-        task.checkpoint.unlink(missing_ok=True)
     members = jax.tree.map(jnp.asarray, done.state.particles)
     best = int(np.argmin(done.scores))
     epoch = min((best + 1) * task.epochs_per_look, task.epochs)
     return Trained(members, method.draws(key_draws, members), done.state.network_state, epoch, float(done.scores[best]))
+
+
+def _fingerprint(task: ImageTask, pool: Array) -> str:
+    """Return a digest of data and length of a run, and of the code, which holds all other settings."""
+    if task.checkpoint is None:
+        return ""
+    code = {name: value for name, value in versions().items() if name in OF_CODE}
+    return fingerprint_of(f"{task.seed} {task.epochs} {task.batch_size} {code}", task.images.train, pool)
 
 
 def log_probs(network: Network, particles: PyTree, network_state: PyTree, x: Pixels) -> Float[np.ndarray, "n N k"]:
