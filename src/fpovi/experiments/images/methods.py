@@ -34,6 +34,7 @@ from fpovi.types import (
 
 LIKELIHOOD = categorical()
 RATE = 1e-3
+SPREAD = 100.0  # of the prior of weights where they are climbed: what held-out images prefer in ``mnist``
 DRAWS = 20  # of a posterior that is no set of particles
 
 MakeNetwork = Callable[[], Network]
@@ -162,18 +163,23 @@ def dropout_method(network: MakeNetwork, left_out: float = 0.5, optimiser: MakeO
     return made._replace(draws=draws)
 
 
-def backprop_method(network: MakeNetwork, scale_mixture: ScaleMixture | None = None) -> Method:
+def backprop_method(
+    network: MakeNetwork, scale_mixture: ScaleMixture | None = None, optimiser: MakeOptimiser = falling_adam
+) -> Method:
     """Return Bayes by backprop: 20 draws of a mean-field posterior.
 
     Args:
         network: returns the network, with the prior on its weights.
         scale_mixture: a prior in its place.
+        optimiser: ``optimiser(steps)`` returns that of a run of so many steps.
     """
 
     def draws(key: Key, members: MeanField) -> MLP:
         return mean_field_draws(DRAWS, key, only(members))
 
-    made = method_without_pool(network, 1, lambda adam: mean_field(network(), LIKELIHOOD, adam, scale_mixture))
+    made = method_without_pool(
+        network, 1, lambda adam: mean_field(network(), LIKELIHOOD, adam, scale_mixture), optimiser
+    )
     return made._replace(draws=draws)
 
 

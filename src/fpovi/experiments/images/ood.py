@@ -26,6 +26,7 @@ from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.view import View, method_chart
 from fpovi.experiments.images.methods import (
     LIKELIHOOD,
+    SPREAD,
     Method,
     drawn_from,
     fan_out_mlp,
@@ -53,7 +54,6 @@ from fpovi.types import FunctionPrior, Key, Measurement, Network
 
 SHAPE = (28, 28, 1)
 EXTRA_POINTS, PRIOR_DRAWS, PRIOR_POINTS, LOGIT_STD = 100, 40, 64, 1.0
-SPREAD = 100.0  # of the prior of the ensemble's weights: what held-out images prefer in ``mnist``
 LUMINANCE = np.asarray([0.299, 0.587, 0.114], np.float32)
 
 

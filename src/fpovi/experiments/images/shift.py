@@ -20,6 +20,7 @@ from fpovi.experiments.images.corruptions import SHIFTS, shifted
 from fpovi.experiments.images.lenet import lenet, lenet_dropout
 from fpovi.experiments.images.methods import (
     LIKELIHOOD,
+    SPREAD,
     MakeNetwork,
     Method,
     dropout_method,
@@ -46,7 +47,6 @@ from fpovi.priors import sampled_gp
 from fpovi.types import FunctionPrior, Network
 
 PRIOR_DRAWS, PRIOR_POINTS, LOGIT_STD = 40, 16, 3.0
-SPREAD = 100.0  # of the prior of weights of all but f-GFSF: what held-out images prefer
 DATASETS = ("mnist", "fashion-mnist")
 
 
