@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scales of a network's prior, chosen by the marginal likelihood of its infinite-width limit."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -9,10 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
 
 from fpovi.priors.nngp import nngp_covariance
 from fpovi.types import Architecture, Key, Numbers, Scalar, Scales
@@ -28,7 +29,7 @@ MIN_ROWS, COARSE_ROWS, STEPS, ENOUGH = 64, 256, 40, 0.03  # a climb ends with a 
 # Where climbs begin, in units of the hyperpriors' spreads: noises of .3, .11, .04 and .005, twice with a common input
 # scale of 4.5, as from a smooth function there is often no way up to a wiggly one.
 STARTS = ((0.0, 0.0), (-0.5, 1.0), (-1.0, 0.0), (-2.0, 1.0))
-ARMIJO, HALVINGS = 1e-4, 20
+TOO_FAR = 1e300  # the loss where it is not finite, from which a line search turns back
 VARIES = 1e-10  # relative range of a column, under which it is constant up to rounding
 
 
@@ -86,7 +87,7 @@ def evidence(
     scattered = np.asarray(jax.random.normal(key_starts, (len(STARTS), rows.shape[1])), np.float64)
     layers, dtype = len(sizes) - 1, jax.dtypes.canonicalize_dtype(float)
 
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):  # optax mixes whole and real numbers
+    with jax.enable_x64(True):
         objective = partial(_loss, activation, layers)
         fine = _padded(max_rows, *data)
         coarse = fine if len(fine[0]) <= 1.5 * COARSE_ROWS else _padded(max_rows, *(a[:COARSE_ROWS] for a in data))
@@ -215,37 +216,22 @@ def _loss(
     return jnp.sum(point**2) / 2 - log_evidence(architecture, x, y, weight)
 
 
-_memory = optax.scale_by_lbfgs()
-
-
-@jax.jit
-def _uphill(grad: Array, state: Any, point: Array) -> tuple[Array, Any]:
-    """Return the direction of L-BFGS; that of the gradient where its memory has negative curvature."""
-    kept, fresh = (_memory.update(grad, s, point) for s in (state, _memory.init(point)))
-    sound = grad @ kept[0] > 0
-    return jax.tree.map(lambda a, b: jnp.where(sound, a, b), kept, fresh)
-
-
 def _climb(objective: Callable[..., tuple[Array, Array]], point: Any, *data: Any) -> tuple[NDArray[Any], float]:
-    """Run L-BFGS from ``point``; return the end and its loss. Only ``objective`` is compiled for each shape."""
-    evaluate = lambda point: tuple(np.asarray(a) for a in objective(point, *data))  # noqa: E731
-    state = _memory.init(jnp.asarray(point))
-    value, grad = evaluate(point)
-    for _ in range(STEPS):
-        direction, state = _uphill(grad, state, point)
-        direction = np.asarray(direction)
-        for size in 0.5 ** np.arange(HALVINGS):
-            moved = point - size * direction
-            moved_value, moved_grad = evaluate(moved)
-            if moved_value < value - ARMIJO * size * (grad @ direction):  # not so for NaN, which is a step too far
-                break
-        else:
-            break
-        gain = value - moved_value
-        point, value, grad = moved, moved_value, moved_grad
+    """Run L-BFGS from ``point`` until a step gains too little; return the end and its loss."""
+    before = math.inf
+
+    def loss(point: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+        value, grad = objective(point, *data)
+        return (float(value), np.asarray(grad)) if math.isfinite(value) else (TOO_FAR, np.zeros_like(point))
+
+    def stop_when_slow(intermediate_result: OptimizeResult) -> None:
+        nonlocal before
+        gain, before = before - intermediate_result.fun, intermediate_result.fun
         if gain < ENOUGH:
-            break
-    return point, float(value)
+            raise StopIteration
+
+    found = minimize(loss, point, jac=True, method="L-BFGS-B", callback=stop_when_slow, options={"maxiter": STEPS})
+    return found.x, float(found.fun)
 
 
 def _padded(max_rows: int, *arrays: NDArray[Any]) -> list[NDArray[Any]]:
