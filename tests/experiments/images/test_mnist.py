@@ -68,3 +68,18 @@ def test_the_table_has_means_over_seeds_and_published_errors():
     assert "**1.210 ± 0.006**" in table[2]
     assert "| 1.21 |" in table[2]
     assert "1.510 ± 0.006" in table[3]
+
+
+def test_a_candidate_reads_no_test_image(monkeypatch):
+    images = a_few_images()
+    monkeypatch.setattr(mnist, "prepare", lambda *args, **options: images._replace(x_test=None, y_test=None))
+    cell = Cell("mnist", "map rate=0.001 spread=10", "mnist", 0, 0, "tuning")
+    metrics = mnist.run_cell(cell)
+    assert set(metrics) == {"epoch", "valid_nll"}
+    assert "map rate=0.001 spread=10" in markdown(mnist.view([Row(cell, metrics, 1.0, {})]))
+
+
+def test_what_was_chosen_is_a_candidate():
+    for name, grid in mnist.GRID.items():
+        for setting, value in mnist.CHOSEN[name].items():
+            assert value in grid.get(setting, (value,)), (name, setting)

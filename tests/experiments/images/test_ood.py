@@ -121,3 +121,23 @@ def test_the_table_and_the_figure_have_a_line_per_method():
     axes = ood.figure(rows).axes
     assert [axis.get_title(loc="left") for axis in axes] == ["mnist", "fashion-mnist", "", ""]
     assert axes[0].get_yticklabels()[1].get_text() == "shuffled patches"
+
+
+def test_a_candidate_is_judged_by_strange_held_out_images_alone(small, monkeypatch):
+    name = next(iter(ood.CANDIDATES))
+    monkeypatch.setitem(ood.PRESETS, "tuning", ood.Preset(1, 2, None, (name,)))
+    cells = ood.cells(Options("tuning", datasets=("mnist",)))
+    assert [cell.method for cell in cells] == [name]
+    metrics = ood.run_cell(cells[0])
+    assert set(ood.TUNING) <= set(metrics)
+    assert not {"error", "other_auroc_entropy"} & set(metrics)
+    assert "halves swapped" in markdown(ood.view([Row(cells[0], metrics, 1.0, {})]))
+
+
+def test_strange_images_stay_in_the_range_of_pixels():
+    images = some_images()
+    for name, x in ood.strange(images).items():
+        pixels = x + np.float32(SHIFT)
+        assert pixels.shape == images.x_valid.shape, name
+        assert -1e-6 <= pixels.min() < pixels.max() <= 1 + 1e-6  # float32
+        assert not np.array_equal(x, images.x_valid)

@@ -14,7 +14,6 @@ asked about images of another set, which they should know that they know nothing
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import optax
@@ -45,6 +44,7 @@ from fpovi.experiments.images.training import (
     prepare,
     train_images,
 )
+from fpovi.experiments.images.tuning import Settings, candidates
 from fpovi.experiments.images.view import CLEAN, Column, method_table
 from fpovi.experiments.paper_parts import PAPER_FLOWS, median_rbf
 from fpovi.priors import moment_matched, sampled_gp
@@ -147,7 +147,7 @@ MAKERS: dict[str, Callable[..., Method]] = {
     "bbb-mixture": mean_field_method,
 }
 # what held-out images prefer of GRID, by the preset ``tuning``; the paper's prior is as the paper's code has it
-CHOSEN: dict[str, dict[str, float]] = {
+CHOSEN: dict[str, Settings] = {
     "f-svgd": {"rate": 3e-3},
     "f-gfsf": {"rate": 3e-3},
     "f-gfsf-pooled": {"rate": 3e-3, "std": 3.0},
@@ -171,11 +171,7 @@ GRID: dict[str, dict[str, tuple[float, ...]]] = {
     "bbb-mixture": {**RATES, "share": (0.25, 0.5), "narrow": (0.0025, 0.05)},
 }
 METHODS: dict[str, Method] = {name: MAKERS[name](**chosen) for name, chosen in CHOSEN.items()}
-CANDIDATES: dict[str, tuple[str, dict[str, float]]] = {
-    f"{name} {' '.join(f'{setting}={value:g}' for setting, value in choice.items())}": (name, choice)
-    for name, grid in GRID.items()
-    for choice in (dict(zip(grid, values, strict=True)) for values in product(*grid.values()))
-}
+CANDIDATES = candidates(GRID)
 PRESETS = {
     "quick": Preset(seeds=1, epochs=6, rows=10_000, methods=("f-svgd", "f-gfsf", "ensemble", "map")),
     "paper": Preset(seeds=3, epochs=30, rows=None, methods=tuple(METHODS)),

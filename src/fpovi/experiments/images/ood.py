@@ -2,9 +2,9 @@
 """``ood``: does a classifier know that it has never seen such images, and what do extra measurement points do for it?
 
 Networks learn digits and are shown clothes, or the other way round, and both are shown noise. Flows in function space
-differ in one thing: where functions are compared with the prior and with each other beside the labelled images. Every
-setting was chosen on held-out training images, as they are and turned, inverted or dimmed; test images of the other set
-had no say.
+differ in one thing: where functions are compared with the prior and with each other beside the labelled images. The
+preset ``tuning`` tries settings of the ensemble and of the flow by how well they tell held-out training images that are
+turned, cut in two and swapped, inverted or dimmed from those that are not; test images have no say.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,6 @@ from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.view import View, method_chart
 from fpovi.experiments.images.methods import (
     LIKELIHOOD,
-    SPREAD,
     Method,
     drawn_from,
     fan_out_mlp,
@@ -44,6 +43,7 @@ from fpovi.experiments.images.training import (
     prepare,
     train_images,
 )
+from fpovi.experiments.images.tuning import Settings, candidates
 from fpovi.experiments.images.view import CLEAN, Column, method_table
 from fpovi.experiments.paper_parts import PAPER_FLOWS, median_rbf
 from fpovi.measurement import mixup, shuffled_patches, train_only, uniform_box
@@ -53,8 +53,17 @@ from fpovi.robustness import ood_scores
 from fpovi.types import FunctionPrior, Key, Measurement, Network
 
 SHAPE = (28, 28, 1)
-EXTRA_POINTS, PRIOR_DRAWS, PRIOR_POINTS, LOGIT_STD = 100, 40, 64, 1.0
+EXTRA_POINTS, PRIOR_DRAWS = 100, 40
 LUMINANCE = np.asarray([0.299, 0.587, 0.114], np.float32)
+
+
+# held-out images made strange, of pixels between black (0) and white (1)
+STRANGE: dict[str, Callable[[Float[np.ndarray, "N H W"]], Float[np.ndarray, "N H W"]]] = {
+    "turned": lambda pixels: np.rot90(pixels, axes=(1, 2)),
+    "halves swapped": lambda pixels: np.roll(pixels, pixels.shape[1] // 2, axis=1),
+    "inverted": lambda pixels: 1 - pixels,
+    "dimmed": lambda pixels: np.float32(0.3) * pixels,
+}
 
 
 class Preset(NamedTuple):
@@ -115,27 +124,48 @@ COLUMNS = {
     "noise_auroc_entropy": Column("noise: AUROC", more=True),
     "noise_fpr95_entropy": Column("noise: FPR"),
 }
+TUNING = {
+    "valid_error": Column("error, %", 100.0),
+    "valid_nll": Column("NLL"),
+    **{f"{name}_auroc_entropy": Column(f"AUROC, {name}", more=True) for name in STRANGE},
+    "mean_auroc": Column("mean AUROC", more=True),
+}
+# what tells strange held-out images best, of GRID, by the preset ``tuning``
+CHOSEN: dict[str, Settings] = {"ensemble": {"spread": 100.0}, "f-gfsf": {"std": 1.0, "prior_points": 64}}
+GRID: dict[str, dict[str, tuple[float, ...]]] = {
+    "ensemble": {"spread": (1.0, 10.0, 100.0, 1000.0)},
+    "f-none": {"std": (1.0, 3.0), "prior_points": (16, 64)},
+}
+CANDIDATES = candidates(GRID)
 PRESETS = {
     "quick": Preset(1, 6, 10_000, ("ensemble", "f-none", "f-train", "f-noise", "f-patches", "f-unlabelled")),
     "full": Preset(3, 12, None, tuple(LABELS)),
+    "tuning": Preset(1, 6, None, tuple(CANDIDATES)),
 }
-
-
-def _prior(network: Network) -> FunctionPrior:
-    return sampled_gp(network, LIKELIHOOD, PRIOR_DRAWS, LOGIT_STD)
 
 
 @lru_cache
 def method(name: str) -> Method:
-    """Return a method by its name."""
-    lookup(LABELS, name, "method")
-    if name == "ensemble":
-        spread = partial(fan_out_mlp, SIZES, SPREAD)
-        return weight_method(spread, PAPER_FLOWS["ensemble"], median_rbf(), PARTICLES, ADAM)
+    """Return a method, or a candidate for one, by its name."""
+    kind, settings = CANDIDATES.get(name) or (name, CHOSEN["ensemble" if name == "ensemble" else "f-gfsf"])
+    lookup(LABELS, kind, "method")
+    return _ensemble(**settings) if kind == "ensemble" else _function(kind, **settings)
+
+
+def _ensemble(spread: float) -> Method:
+    network = partial(fan_out_mlp, SIZES, spread)
+    return weight_method(network, PAPER_FLOWS["ensemble"], median_rbf(), PARTICLES, ADAM)
+
+
+def _function(name: str, std: float, prior_points: float) -> Method:
     _, measurement = EXTRA[name]
+
+    def prior(network: Network) -> FunctionPrior:
+        return sampled_gp(network, LIKELIHOOD, PRIOR_DRAWS, std)
+
     return function_method(
-        partial(fan_out_mlp, SIZES), _prior, PAPER_FLOWS["gfsf"], median_rbf(), PARTICLES, measurement, ADAM,
-        prior_size=PRIOR_POINTS,
+        partial(fan_out_mlp, SIZES), prior, PAPER_FLOWS["gfsf"], median_rbf(), PARTICLES, measurement, ADAM,
+        prior_size=int(prior_points),
     )  # fmt: skip
 
 
@@ -160,30 +190,49 @@ def noise_like(images: Images, seed: int = 0) -> Float[np.ndarray, "N d_x"]:
 def cells(options: Options) -> list[Cell]:
     """Return the cells of every seed, set and method of a preset."""
     preset = lookup(PRESETS, options.preset, "preset")
-    return image_cells("ood", options, preset.seeds, tuple(OTHER), preset.methods, OTHER, LABELS)
+    known = LABELS.keys() | set(preset.methods)
+    return image_cells("ood", options, preset.seeds, tuple(OTHER), preset.methods, OTHER, known)
 
 
 def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> dict[str, Any]:
-    """Return the scores of the test images, and how well the other set's and noise are told from them."""
+    """Return the scores of the test images, and how well the other set's and noise are told from them.
+
+    Of a candidate, the scores of held-out training images, and how well those made strange are told from them.
+    """
     preset, chosen = lookup(PRESETS, cell.preset, "preset"), method(cell.method)
     images = prepare(cell.dataset, preset.rows, flat=True)
     pool = pool_of(cell.method, cell.dataset, images.shift)
     task = ImageTask(cell.seed, images, preset.epochs, checkpoint=checkpoint_of(store, cell), pool=pool)
     found = train_images(task, chosen, watch)
     on = partial(log_probs, chosen.network(), found.particles, found.network_state)
-    inside = on(images.x_test)
-    outside = {"other": prepare(OTHER[cell.dataset], 1, images.shift, flat=True).x_test, "noise": noise_like(images)}
-    told = {
-        f"{name}_{score}": value
-        for name, x in outside.items()
-        for score, value in ood_scores(inside, on(x)).items()
-    }  # fmt: skip
-    clean = class_scores(inside, images.y_test)
-    return {**clean, **told, "epoch": found.epoch, "valid_nll": found.valid_nll}
+    choice = {"epoch": found.epoch, "valid_nll": found.valid_nll}
+    if cell.method in CANDIDATES:
+        inside = on(images.x_valid)
+        told = _told(inside, {name: on(x) for name, x in strange(images).items()})
+        mean = float(np.mean([told[f"{name}_auroc_entropy"] for name in STRANGE]))
+        return {**told, **choice, "mean_auroc": mean, "valid_error": class_scores(inside, images.y_valid)["error"]}
+    inside, other = on(images.x_test), prepare(OTHER[cell.dataset], 1, images.shift, flat=True).x_test
+    told = _told(inside, {"other": on(other), "noise": on(noise_like(images))})
+    return {**class_scores(inside, images.y_test), **told, **choice}
+
+
+def _told(inside: np.ndarray, outside: dict[str, np.ndarray]) -> dict[str, float]:
+    """Return by name how well the log-probabilities of outside images are told from those inside."""
+    return {f"{name}_{score}": value for name, f in outside.items() for score, value in ood_scores(inside, f).items()}
+
+
+def strange(images: Images) -> dict[str, Float[np.ndarray, "N d_x"]]:
+    """Return held-out training images made strange, in the units a network sees."""
+    pixels = images.x_valid.reshape(-1, *SHAPE[:2]) + np.float32(images.shift)
+    return {
+        name: make(pixels).reshape(images.x_valid.shape) - np.float32(images.shift) for name, make in STRANGE.items()
+    }
 
 
 def view(rows: Sequence[Row]) -> View:
     """Return a table with a line per method: clean scores, and how images of the other set and noise are told."""
+    if all(row.cell.method in CANDIDATES for row in rows):
+        return method_table(rows, {name: name for name in CANDIDATES}, "Settings by held-out training images", TUNING)
     notes = (
         "AUROC, AUPR (average precision) and FPR at 95 % of test images of the other set against those of the own set, "
         "by entropy where nothing else is said.",
@@ -217,7 +266,7 @@ EXPERIMENTS = {
     "ood": Experiment(
         cells=cells,
         run=run_cell,
-        label=lambda cell: f"{cell.dataset}, seed {cell.seed}: {LABELS[cell.method]}",
+        label=lambda cell: f"{cell.dataset}, seed {cell.seed}: {LABELS.get(cell.method, cell.method)}",
         view=view,
         figure=figure,
     )
