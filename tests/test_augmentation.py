@@ -65,3 +65,10 @@ def test_bad_input(key):
         shift(-1)
     with pytest.raises(ValueError, match=r"x has shape \(3, 784\), but images \(B, H, W, C\) are needed"):
         crop_and_flip()(key, jnp.zeros((3, 784)))
+
+
+def test_without_a_fill_the_border_is_repeated(images, key):
+    moved = np.asarray(shift(2, fill=None)(key, images))
+    wide = np.pad(np.asarray(images), ((0, 0), (2, 2), (2, 2), (0, 0)), mode="edge")
+    for padded, found in zip(wide, moved, strict=True):
+        assert any(np.array_equal(padded[i : i + 6, j : j + 7], found) for i in range(5) for j in range(5))

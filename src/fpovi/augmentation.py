@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 from fpovi.types import Key, Transform
 
 
-def crop_and_flip(padding: int = 4, flip: bool = True, fill: float = 0.0) -> Transform:
+def crop_and_flip(padding: int = 4, flip: bool = True, fill: float | None = 0.0) -> Transform:
     """Return a transform that moves each image by up to ``padding`` pixels and mirrors every second one.
 
     To move an image is to crop it at random from a larger one, padded on all sides.
@@ -20,18 +20,18 @@ def crop_and_flip(padding: int = 4, flip: bool = True, fill: float = 0.0) -> Tra
     Args:
         padding: pixels; the same to all sides.
         flip: whether to exchange left and right at random, as suits objects but neither digits nor letters.
-        fill: what comes in from outside; 0 is the mean where images are standardised.
+        fill: what comes in from outside; 0 is the mean where images are standardised. None repeats the border.
     """
     moved = shift(padding, fill)
     return in_turn(moved, _mirror) if flip else moved
 
 
-def shift(pixels: int, fill: float = 0.0) -> Transform:
+def shift(pixels: int, fill: float | None = 0.0) -> Transform:
     """Return a transform that moves each image ``(H, W, C)`` of a batch by up to so many pixels, in both directions.
 
     Args:
         pixels: how far, at most.
-        fill: what comes in from outside.
+        fill: what comes in from outside; None repeats the border.
 
     >>> shift(2)(jax.random.key(0), jnp.ones((5, 8, 8, 1))).shape
     (5, 8, 8, 1)
@@ -47,7 +47,8 @@ def shift(pixels: int, fill: float = 0.0) -> Transform:
         def crop(image: Array, corner: Array) -> Array:
             return jax.lax.dynamic_slice(image, (*corner, jnp.zeros((), corner.dtype)), x.shape[1:])
 
-        return jax.vmap(crop)(jnp.pad(x, sides, constant_values=fill), corners)
+        wide = jnp.pad(x, sides, mode="edge") if fill is None else jnp.pad(x, sides, constant_values=fill)
+        return jax.vmap(crop)(wide, corners)
 
     return moved
 

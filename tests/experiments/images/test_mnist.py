@@ -48,7 +48,7 @@ def test_the_epoch_is_the_one_that_held_out_images_prefer():
 
 
 def test_presets_have_every_seed_and_a_user_may_choose_one():
-    assert len(mnist.cells(Options("paper"))) == 3 * len(mnist.METHODS)
+    assert len(mnist.cells(Options("paper"))) == 3 * len(mnist.AS_IN_PAPER)
     chosen = mnist.cells(Options("paper", seed=7, datasets=("fashion-mnist",), methods=("map",)))
     assert chosen == [Cell("mnist", "map", "fashion-mnist", 0, 7, "paper")]
 
