@@ -14,7 +14,7 @@ DEV  := $(VENV)/.installed-dev
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-foolbox lint format readme clean distclean
+.PHONY: help demo test test-all test-foolbox test-obp lint format readme clean distclean
 .NOTPARALLEL:
 
 help:  ## Show this list
@@ -32,6 +32,10 @@ test-all: lint  ## The same with the slow tests too
 test-foolbox: $(DEV)  ## Install foolbox, then compare our attacks with its, number by number
 	$(PIP) --editable '.[oracle-foolbox]'
 	$(BIN)/pytest tests/robustness/test_foolbox.py --capture=no
+
+test-obp: $(DEV)  ## Install the Open Bandit Pipeline, then compare estimates from logs with its, number by number
+	$(PIP) --editable '.[oracle-obp]'
+	$(BIN)/pytest tests/bandits/test_obp.py --capture=no
 
 lint: $(DEV)  ## Set up, then check style, format and types
 	$(BIN)/ruff check

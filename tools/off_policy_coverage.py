@@ -24,6 +24,7 @@ NOISE, ARMS = 1.0, 4
 LOGGED, ASKED = (0, 3), (2, 1)
 ASKED_EXPLORES = 0.2
 KINDS = {"even": 1.0, "explores": 0.4, "seldom": 0.1}  # the share of decisions that the logged policy draws evenly
+LEARNERS = {"learns": 0.05, "learns-greedily": 0.01}  # the least probability of an arm while an agent learns
 MODELS = {
     "right": make_pipeline(PolynomialFeatures(3), Ridge(1.0)),
     "wrong": Ridge(1.0),  # cannot tell arms apart by context
@@ -44,13 +45,39 @@ def asked(x: np.ndarray) -> np.ndarray:
 
 
 def simulate(seed: int, kind: str, rows: int = 500, whole: bool = False) -> Logs:
-    """Return a log of independent decisions, with the propensities of all arms if ``whole``."""
+    """Return a log, with the propensities of all arms if ``whole`` or made by an agent that learns."""
     random = np.random.default_rng(seed)
     x = random.normal(size=(rows, 3))
+    if kind in LEARNERS:
+        return learn(random, x, LEARNERS[kind])
     p = probabilities(x, LOGGED, KINDS[kind])
-    arms = (random.random((rows, 1)) > np.cumsum(p, axis=1)).sum(axis=1)
-    rewards = means(x)[np.arange(rows), arms] + NOISE * random.normal(size=rows)
+    arms, rewards = act(random, x, p)
     return make_logs(x, arms, rewards, p if whole else p[np.arange(rows), arms], names=range(ARMS))
+
+
+def act(random: np.random.Generator, x: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Draw an arm with probabilities p in every context, and its reward."""
+    arms = (random.random((len(x), 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+    return arms, means(x)[np.arange(len(x)), arms] + NOISE * random.normal(size=len(x))
+
+
+def learn(random: np.random.Generator, x: np.ndarray, floor: float, every: int = 25, particles: int = 20) -> Logs:
+    """Return the log of Thompson sampling by a Bayesian linear regression per arm, whose draws change as it learns."""
+    inputs = np.column_stack([np.ones(len(x)), x[:, :2]])
+    precision, moment = np.tile(0.1 * np.eye(3), (ARMS, 1, 1)), np.zeros((ARMS, 3))
+    p, arms, rewards = np.zeros((len(x), ARMS)), np.zeros(len(x), int), np.zeros(len(x))
+    for start in range(0, len(x), every):
+        now = slice(start, start + every)
+        roots = np.linalg.cholesky(2 * NOISE**2 * np.linalg.inv(precision))
+        draws = np.linalg.solve(precision, moment[:, :, None]) + roots @ random.normal(size=(ARMS, 3, particles))
+        best = np.argmax(inputs[now] @ draws, axis=0)
+        share = np.mean(best[:, :, None] == np.arange(ARMS), axis=1)
+        p[now] = floor + (1 - ARMS * floor) * share
+        arms[now], rewards[now] = act(random, x[now], p[now])
+        taken = arms[now, None] == np.arange(ARMS)
+        precision += np.einsum("na,ni,nj->aij", taken, inputs[now], inputs[now])
+        moment += np.einsum("na,ni,n->ai", taken, inputs[now], rewards[now])
+    return make_logs(x, arms, rewards, p, names=range(ARMS))
 
 
 def means(x: np.ndarray) -> np.ndarray:
@@ -80,9 +107,7 @@ class Coverage(NamedTuple):
     flagged: int
 
 
-def cover(
-    kind: str, model: Any, logs: int = 100, rows: int = 500, seed: int = 0, **options: Any
-) -> dict[str, Coverage]:
+def cover(kind: str, model: Any, logs: int = 100, rows: int = 500, folds: int = 5) -> dict[str, Coverage]:
     """Return the coverage of every method over ``logs`` simulated logs."""
     found: dict[str, list[Estimate]] = {method: [] for method in ESTIMATORS}
     with warnings.catch_warnings():
@@ -109,7 +134,7 @@ def _coverage(estimates: list[Estimate]) -> Coverage:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=MODELS, default="right")
-    parser.add_argument("--kind", choices=KINDS, default="explores")
+    parser.add_argument("--kind", choices=[*KINDS, *LEARNERS], default="explores")
     parser.add_argument("--logs", type=int, default=100)
     parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--folds", type=int, default=5)
@@ -118,6 +143,6 @@ if __name__ == "__main__":
     table = cover(asked_for.kind, model, asked_for.logs, asked_for.rows, asked_for.folds)
     for method, line in table.items():
         sys.stdout.write(
-            f"{asked_for.kind:9} {asked_for.model:9} {method:14} {line.hits:4} of {asked_for.logs}   "
+            f"{asked_for.kind:15} {asked_for.model:9} {method:14} {line.hits:4} of {asked_for.logs}   "
             f"bias {line.bias:+.3f}   width {line.width:.3f}   flagged {line.flagged}\n"
         )

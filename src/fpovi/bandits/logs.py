@@ -180,16 +180,23 @@ def _finite(values: Any, argument: str, dimensions: tuple[int, ...]) -> Float[np
         needed = " or ".join({1: "(N,)", 2: "(N, K)"}[number] for number in dimensions)
         raise ValueError(f"{argument} has shape {array.shape}, but {needed} is needed")
     if array.dtype.kind not in "biuf":
-        array = pd.DataFrame(array.astype(object)).apply(pd.to_numeric, errors="coerce").to_numpy().reshape(array.shape)
+        array = np.reshape([_number(value) for value in array.ravel().tolist()], array.shape)
     array = array.astype(np.float64)
-    bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    bad = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
     if bad.any():
         row = int(np.argmax(bad))
-        found = short(np.asarray(values)[row].tolist())
+        found = short(np.asarray(values, object)[row])
         raise ValueError(
             f"{argument} has {bad.sum()} rows that are not finite numbers, the first at row {row}: {found}"
         )
     return array
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
 
 
 def _listed(arms: Any, argument: str) -> list[Hashable]:

@@ -148,7 +148,8 @@ def estimate_value(
     """Estimate what a policy would have earned per decision, from the decisions of another.
 
     The interval is Student's, with degrees of freedom that fall as the tails of the terms grow. It takes rows to be
-    independent, and propensities not to depend on earlier rewards.
+    independent. Those of an agent that learned meanwhile are not: its propensities depend on earlier rewards, and there
+    intervals are approximate.
 
     Args:
         logs: from :func:`make_logs`.
@@ -178,14 +179,16 @@ def estimate_value(
     if not 0 < level < 1:
         raise ValueError(f"level={level} must lie strictly between 0 and 1")
     estimator = lookup(ESTIMATORS, method, "method")
-    sides = [_side(logs, one, max_weight) for one in (policy, against) if one is not None and not _is_logged(one)]
+    if isinstance(against, str) and against != LOGGED:
+        raise ValueError(f"against={against!r} must be a policy, {LOGGED!r} or None")
+    to_logged = isinstance(against, str)
+    sides = [_side(logs, one, max_weight) for one in (policy, None if to_logged else against) if one is not None]
     overlaps = [overlap_of(logs, side.probabilities, max_weight) for side in sides]
     predicted = as_predicted(logs, rewards) if estimator.models else None
-    terms = estimator.terms(logs, sides[0], predicted)
-    if against is not None:
-        terms = terms - (
-            estimator.logged(logs, predicted) if _is_logged(against) else estimator.terms(logs, sides[1], predicted)
-        )
+    every = [estimator.terms(logs, side, predicted) for side in sides]
+    if to_logged:
+        every.append(estimator.logged(logs, predicted))
+    terms = every[0] if len(every) == 1 else every[0] - every[1]
     mean = mean_of(terms)
     concerns = tuple(dict.fromkeys(concern for one in overlaps for concern in _concerns(one, estimator)))
     if concerns:
@@ -197,10 +200,6 @@ def estimate_value(
 def _side(logs: Logs, policy: Policy, max_weight: float | None) -> Side:
     probabilities = policy_probabilities(logs, policy)
     return Side(probabilities, importance_weights(logs, probabilities, max_weight))
-
-
-def _is_logged(policy: Policy | str) -> bool:
-    return isinstance(policy, str) and policy == LOGGED
 
 
 def _concerns(overlap: Overlap, estimator: Estimator) -> tuple[str, ...]:
