@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import optax
 
 from fpovi._lookup import lookup
-from fpovi.baselines.variational import ScaleMixture
+from fpovi.baselines import ScaleMixture
 from fpovi.experiments.harness.experiment import Experiment, Options, Watch, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.view import View
