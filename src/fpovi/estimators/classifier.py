@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fpovi._lookup import lookup
 from fpovi.estimators.base import BaseBNN
+from fpovi.estimators.inputs import check_columns
 from fpovi.predictive import Predictive
 from fpovi.tabular.target import ClassTarget, Target
 from fpovi.types import Likelihood, Support
@@ -35,7 +36,8 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
             labels it leaves out), "balanced" for the same total in every class, or None. Probabilities are then those
             of a population in which classes have such shares. They are calibrated there, and not on rows like those of
             the fit: on these, rare classes get too much. For probabilities of the rows as they are, leave it None, and
-            put what errors cost into the decision, as in ``predict_proba(X)[:, 1] > 0.1``.
+            put what errors cost into the decision, as in ``predict_proba(X)[:, 1] > 0.1``. For a population with other
+            shares of classes than the rows of the fit there is :func:`fpovi.calibration.with_class_shares`.
 
     >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> model = BNNClassifier(max_epochs=200, random_state=0).fit(X, ["low", "low", "high", "high"])
@@ -115,7 +117,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
             Probabilities ``(N, classes)``.
         """
         check_is_fitted(self, "fitted_")
-        answers = self.fitted_.answers(_probabilities, self._check_columns(X), self.unknown)
+        answers = self.fitted_.answers(_probabilities, check_columns(self, X), self.unknown)
         probs = np.asarray(answers, np.float64)
         return probs / probs.sum(axis=1, keepdims=True)
 

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fpovi.estimators.base import BaseBNN
+from fpovi.estimators.inputs import check_columns
 from fpovi.predictive import Predictive
 from fpovi.tabular.target import RealTarget, Target
 from fpovi.types import Likelihood, Support
@@ -29,22 +30,26 @@ class BNNRegressor(RegressorMixin, BaseBNN):
         space: compare particles as functions ("function") or as weights ("weight").
         kernel: "auto" (a wide Gaussian), "rbf", "imq", or an object of :mod:`fpovi.kernels`.
         prior: over functions. "auto" is the network's infinite-width limit with the scales that the evidence of the
-            training data picks; "nngp", "width_aware", "moment_matched", "ssge" and "flat" use fixed scales. With
-            ``network``, "auto" is "sampled_gp", with the covariance of draws from that network.
+            training data picks; "nngp", "width_aware", "moment_matched", "sampled_gp", "ssge" and "flat" have fixed
+            ones. With ``network``, "auto" is "sampled_gp", with the covariance of draws from that network. Or an object
+            of :mod:`fpovi.priors`, or a function of network and likelihood that makes one: the scale of logits is, say,
+            ``partial(priors.sampled_gp, std=3.0)``.
         measurement: where functions are compared beside the data: "auto" ("halo", for rows of several axes
             "shuffled_patches"), "kde", "mixup", "shifts", "uniform_box", "train_only", or an object of
             :mod:`fpovi.measurement`.
         likelihood: "auto" ("gaussian"), "student_t", "heteroscedastic", "mixture", "poisson", or an object of
             :mod:`fpovi.likelihoods`.
-        network: a Flax module or a function ``key -> Equinox module`` in the place of hidden layers. It gets rows as
-            they are, scaled, in any shape.
+        network: a Flax module or a function ``key -> Equinox module`` in the place of hidden layers. It gets arrays
+            as they are, scaled, in any shape; of a data frame all columns of numbers, with those that categories and
+            gaps add.
         learning_rate, batch_size, max_epochs: numbers, or "auto" to choose them by the size of the table; the fewer
             epochs you give, the smaller the mini-batches of a long table are.
         early_stopping: hold out ``validation_fraction`` of the rows, stop when they are predicted no better, and keep
             the best.
         scaling: how arrays of numbers are brought to mean 0 and variance 1, where ``network`` is given or this is not
             "auto": "entry" (each place of a row by itself), "channel" (each index of the last axis), "whole" (all
-            numbers together), "none", or "auto": "entry" for rows that are vectors, "channel" for all others.
+            numbers together), "none", or "auto": "channel" for rows of several axes; for vectors "entry", or
+            "whole" if 50 entries or more mostly share a range, as the pixels of flat images do.
         max_categories: levels of a categorical column that are told apart.
         unknown: what a category unseen in training is at prediction: an "error", or "missing".
         random_state: a whole number makes fits repeatable, bit for bit.
@@ -78,7 +83,7 @@ class BNNRegressor(RegressorMixin, BaseBNN):
             Means ``(N,)``, or ``(N, m)`` for several targets; with ``return_std`` a pair of such arrays.
         """
         check_is_fitted(self, "fitted_")
-        mean, std = self.fitted_.answers(_mean_and_std, self._check_columns(X), self.unknown)
+        mean, std = self.fitted_.answers(_mean_and_std, check_columns(self, X), self.unknown)
         # to the target's units in float64: in float32, 1e9 and 1e9 + 1 are the same number
         shift, scale = self.fitted_.target.units
         mean = self._shaped(shift + scale * np.asarray(mean, np.float64))
