@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -145,13 +146,13 @@ def plain_source(task: ImageTask, ensemble: Method, settings: str, store: Store 
     template = jax.eval_shape(lambda key: start(key, ensemble.members), jax.random.key(0))
     if path is not None and path.exists():
         _, arrays = read_file(path, kind="checkpoint")
-        particles, network_state = restore_tree((template.particles, template.network_state), arrays)
-        return LogProbs(ensemble.network(), particles, network_state)
+        kept = restore_tree((template.particles, template.network_state), arrays)
+        return LogProbs(ensemble.network(), *jax.tree.map(jnp.asarray, kept))
     found = train_images(task, ensemble, silent)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        kept = flatten_tree((found.particles, found.network_state))
-        write_file(path, {"fingerprint": fingerprint}, kept, kind="checkpoint")
+        arrays = flatten_tree((found.particles, found.network_state))
+        write_file(path, {"fingerprint": fingerprint}, arrays, kind="checkpoint")
     return LogProbs(ensemble.network(), found.particles, found.network_state)
 
 
