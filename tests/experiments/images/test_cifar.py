@@ -45,7 +45,7 @@ def small(monkeypatch):
 
 
 def stopped(done, total, score):
-    if done >= 4:
+    if done == total:
         raise KeyboardInterrupt
 
 

@@ -56,7 +56,8 @@ def test_features_say_nothing_of_labels(key):
     np.testing.assert_allclose(f[:, :10], LIKELIHOOD.canonical(outputs[:, :10]))
     np.testing.assert_array_equal(f[:, 10:], outputs[:, 10:])
     np.testing.assert_array_equal(likelihood.log_prob((), f, y), LIKELIHOOD.log_prob((), f[:, :10], y))
-    assert residual.only_features(f[None], None).tolist() == [[0.0] * 10 + [1.0] * 3] * 5
+    compared = residual.only_features(f[None], make_batch(np.zeros((5, 1)), np.arange(5)))
+    assert compared.tolist() == [[0.0] * 10 + [1.0] * 3] * 5
 
 
 def test_what_is_learned_counts_less():

@@ -110,7 +110,7 @@ PRESETS = {
         methods=("f-svgd-text", "w-svgd", "mc-dropout", "ensemble"),
     ),
     "paper": Preset(
-        (784, 1000, 1000, 1000, 10), 20, rows=None, epochs=12, batch_size=250, rate=5e-4, attacked=1000, steps=100,
+        (784, 1000, 1000, 1000, 10), 20, rows=None, epochs=10, batch_size=250, rate=1e-3, attacked=1000, steps=100,
         methods=tuple(LABELS),
     ),
 }  # fmt: skip

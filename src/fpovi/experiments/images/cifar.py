@@ -50,7 +50,7 @@ from fpovi.types import Info
 
 SHADES = 255
 RADII = (1, 2, 4, 8, 16)  # of one step, in shades
-BALLS, OVERWHELMING = (1, 2, 4), 64  # the radius that every model has to break at
+BALLS, OVERWHELMING = (1, 2), 64  # the radius that every model has to break at
 PGD_STEPS, RESTARTS = 10, 2
 NOISES = (0.05, 0.1, 0.2)  # standard deviations of noise on test images, whose pixels are from 0 to 1
 SOURCE_SEED = 1000  # of the plain ensemble that attacks are transferred from
@@ -81,7 +81,7 @@ PRESETS = {
         seeds=1, methods=("single", "ensemble", "f-gfsf", "f-extra"), repeated=(),
     ),
     "subset": Preset(
-        "cifar10", Setting(8, 8, 8, optax.cosine_decay_schedule), rows=None, epochs=30, batch_size=128, attacked=1000,
+        "cifar10", Setting(8, 8, 4, optax.cosine_decay_schedule), rows=None, epochs=30, batch_size=128, attacked=1000,
         seeds=3, methods=tuple(LABELS), repeated=("single", "ensemble", "f-gfsf", "f-extra"),
     ),
     "paper": Preset(

@@ -25,18 +25,18 @@ CLASSES, PRIOR_STD, BIAS_STD, MOMENTUM = 10, 0.32, 1e4, 0.9
 PRIOR_DRAWS, PRIOR_POINTS, PRIOR_CLASSES, LEAST_EIGENVALUE = 16, 4, 6, 1e-3
 EXTRA_POINTS = 32
 
-# as in the paper, then where and when repulsion acts, all with the ensemble's prior of weights
+# as in the paper; where and when repulsion acts, with the ensemble's prior of weights; the steps of the paper's code
 LABELS = {
     "single": "one network",
     "ensemble": "ensemble",
     "f-svgd": "f-SVGD",
     "f-gfsf": "f-GFSF",
-    "f-paper-rate": "f-GFSF, steps of 2/n",
     "f-weights": "f-GFSF, prior of weights",
     "f-extra": "… repulsion at shuffled patches alone",
     "f-features": "… repulsion between features",
     "f-loss": "… repulsion where the loss is large",
     "f-late": "… repulsion that ends after two thirds",
+    "f-paper-rate": "f-GFSF, steps of 2/n",
 }
 OF_FUNCTIONS = ("f-svgd", "f-gfsf", "f-paper-rate")  # with the paper's prior over functions
 
