@@ -13,7 +13,8 @@ from fpovi.bench.tables import summary, sweep_summary
 from fpovi.experiments import defaults
 from fpovi.experiments.harness.experiment import Options
 from fpovi.experiments.harness.store import Row, Store
-from fpovi.experiments.harness.view import markdown
+from fpovi.experiments.harness.view import View, markdown
+from fpovi.experiments.images import adversarial, cifar
 from fpovi.experiments.registry import EXPERIMENTS
 from fpovi.experiments.sine import synthetic
 from fpovi.experiments.uci.view import best_beside_paper
@@ -38,11 +39,19 @@ def _memory(rows: list[Row]) -> str:
     return "\n\n".join([markdown(shown), *shown.notes])
 
 
+def _of_preset(preset: str, view: Callable[[list[Row]], View], rows: list[Row]) -> str:
+    return markdown(view([row for row in rows if row.cell.preset == preset]))
+
+
 TABLES = {
     "synthetic": Table("synthetic", synthetic.by_draw),
     **{f"synthetic-{name}": Table("synthetic", partial(synthetic.of_preset, name)) for name in synthetic.GRIDS},
     "uci-best": Table("uci", lambda rows: markdown(best_beside_paper(rows))),
     "defaults": Table("defaults", lambda rows: markdown(defaults.view(rows))),
+    "cifar-scores": Table("cifar", partial(_of_preset, "subset", cifar.scores)),
+    "cifar-attacks": Table("cifar", partial(_of_preset, "subset", cifar.attacks)),
+    "digits-clean": Table("mnist-adversarial", partial(_of_preset, "paper", adversarial.clean)),
+    "digits-attacks": Table("mnist-adversarial", partial(_of_preset, "paper", adversarial.attacks)),
     "bench": Table("bench", lambda rows: markdown(summary(rows))),
     "devices": Table("bench-devices", lambda rows: markdown(exchange.view(rows))),
     **{f"bench-{axis}": Table("bench", partial(_sweep, axis)) for axis in SWEEPS},

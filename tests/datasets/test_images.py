@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import gzip
+import io
 import os
+import tarfile
 
 import numpy as np
 import pytest
 
+from fpovi.datasets.catalogue import DATASETS, cifar10_arrays
 from fpovi.datasets.images import IMAGES, ImageData, load_images, read_idx, validation_split
 
 needs_data = pytest.mark.skipif(not os.environ.get("FPOVI_DATA"), reason="FPOVI_DATA names no folder with data files")
@@ -111,20 +114,39 @@ def test_other_shapes_are_refused(tmp_path):
         load_images("mnist", tmp_path)
 
 
-def test_all_of_cifar_is_read_from_its_binary_files(tmp_path, monkeypatch):
-    folder = tmp_path / "cifar10" / "cifar-10-batches-bin"
-    folder.mkdir(parents=True)
+def archive(files):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as opened:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}.bin")
+            member.size = len(content)
+            opened.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def test_all_of_cifar_is_read_from_the_archive_that_is_fetched(tmp_path, monkeypatch):
     rows = np.random.default_rng(0).integers(0, 256, (12, 1 + 3072), np.uint8)
     rows[:, 0] %= 10
-    for number, name in enumerate([*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"]):
-        (folder / f"{name}.bin").write_bytes(rows[2 * number : 2 * number + 2].tobytes())
+    names = [*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"]
+    files = {name: rows[2 * number : 2 * number + 2].tobytes() for number, name in enumerate(names)}
+    (known,) = DATASETS["cifar10-full"].files
+    path = tmp_path / known.path
+    path.parent.mkdir(parents=True)
+    path.write_bytes(archive(files))
     read, part, shape, _ = IMAGES["cifar10-full"]
+    assert part == known.path
     monkeypatch.setitem(IMAGES, "cifar10-full", (read, part, shape, (10, 2)))
     data = load_images("cifar10-full", tmp_path)
     assert data.y_train.tolist() == rows[:10, 0].tolist()
     assert data.y_test.tolist() == rows[10:, 0].tolist()
     # green is the second plane, and its fifth row begins after 4·32 bytes
     assert data.x_train[3, 4, 7, 1] == np.float32(rows[3, 1 + 1024 + 4 * 32 + 7]) / 255
-    (folder / "test_batch.bin").write_bytes(b"too short")
+    path.write_bytes(archive({**files, "test_batch": rows[:1].tobytes()}))
     with pytest.raises(ValueError, match="cifar10-full has images of shape"):
         load_images("cifar10-full", tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", archive({"data_batch_1": b""})])
+def test_another_archive_is_refused(content):
+    with pytest.raises(ValueError, match="not the archive of CIFAR-10's binary version"):
+        cifar10_arrays(content)

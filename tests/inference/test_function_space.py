@@ -437,7 +437,7 @@ def test_kernel_and_prior_look_at_the_chosen_outputs_only(key, x64):
     f = jax.random.normal(key, (N, B, 3))
     algorithm = exact(
         batch.x, likelihood, nngp(network), start=lambda key: jnp.zeros((B, 3)), kernel=rbf(LENGTHSCALE),
-        optimiser=optax.sgd(RATE), outputs=lambda key, batch, points: jnp.asarray([2, 0]),
+        optimiser=optax.sgd(RATE), outputs=lambda key, batch, rows: jnp.asarray([2, 0]),
     )  # fmt: skip
     state = algorithm.init(key, N, particles=f)
     after, _ = jax.jit(algorithm.step)(key, state, batch)
@@ -452,6 +452,31 @@ def test_kernel_and_prior_look_at_the_chosen_outputs_only(key, x64):
     np.testing.assert_allclose(velocity, expected, rtol=1e-8)
 
 
+def test_the_prior_may_look_at_other_outputs_than_the_kernel(key, x64):
+    """The kernel sees all outputs, and the prior those that are chosen for the points that feel it."""
+    network, likelihood = mlp((2, 4, 3)), gaussian(NOISE)
+    batch = make_batch(np.asarray(a_batch().x), np.zeros((B, 3)))
+    f, rows_seen = jax.random.normal(key, (N, B, 3)), []
+
+    def choose(key, batch, rows):
+        rows_seen.append(rows.shape)
+        return jnp.asarray([2, 0])
+
+    algorithm = exact(
+        batch.x, likelihood, nngp(network), start=lambda key: jnp.zeros((B, 3)), kernel=rbf(LENGTHSCALE),
+        optimiser=optax.sgd(RATE), prior_outputs=choose,
+    )  # fmt: skip
+    after, info = jax.jit(algorithm.step)(key, algorithm.init(key, N, particles=f), batch)
+    score = -f / NOISE**2
+    score = score.at[..., [0, 2]].add(nngp(network).score(key, f[..., [0, 2]], batch.x))
+    seen = f.reshape(N, -1)
+    push = rbf(LENGTHSCALE).repulsion(seen, jnp.ones(N)).reshape(f.shape)
+    expected = (jnp.einsum("ij,jbk->ibk", rbf(LENGTHSCALE)(seen, seen), score) + push) / N
+    np.testing.assert_allclose((after.particles - f) / RATE, expected, rtol=1e-8)
+    np.testing.assert_allclose(info.repulsion_norm, jnp.sqrt(jnp.mean((push / N) ** 2)), rtol=1e-8)
+    assert set(rows_seen) == {(B,)}
+
+
 def test_points_with_outputs_of_their_own_are_compared_there(key, x64):
     """An ensemble of many classes: repulsion is nonzero at the chosen values alone."""
     batch = make_batch(np.asarray(a_batch().x), np.arange(B) % 3)
@@ -460,7 +485,7 @@ def test_points_with_outputs_of_their_own_are_compared_there(key, x64):
     network, likelihood = mlp((2, 4, 3)), categorical()
     algorithm = exact(
         batch.x, likelihood, nngp(network, likelihood), start=lambda key: jnp.zeros((B, 3)), kernel=rbf(LENGTHSCALE),
-        optimiser=optax.sgd(RATE), outputs=lambda key, batch, points: own,
+        optimiser=optax.sgd(RATE), outputs=lambda key, batch, rows: own,
     )  # fmt: skip
     after, _ = jax.jit(algorithm.step)(key, algorithm.init(key, N, f), batch)
 

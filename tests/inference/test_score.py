@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fpovi.inference import make_batch
-from fpovi.inference.score import prior_points, some_classes
+from fpovi.inference.score import prior_points, shared_classes, some_classes
 
 
 @pytest.mark.parametrize(("labelled", "extra"), [(1, 20), (3, 100), (20, 1), (20, 0), (8, 8)])
@@ -24,7 +24,7 @@ def test_padding_feels_the_prior_last(key):
 def test_the_true_class_is_among_a_few_that_all_points_share(key):
     y = np.arange(40) % 10
     batch = make_batch(np.zeros((40, 2)), y)
-    chosen = np.asarray(some_classes(4, 10)(key, batch, 55))
+    chosen = np.asarray(some_classes(4, 10)(key, batch, jnp.arange(55)))
     assert chosen.shape == (55, 4)
     assert all(len(set(row)) == 4 for row in chosen)
     assert all(label in row for label, row in zip(y, chosen[:40], strict=True))
@@ -35,9 +35,36 @@ def test_the_true_class_is_among_a_few_that_all_points_share(key):
 
 def test_every_class_is_chosen_equally_often(key):
     batch = make_batch(np.zeros((1, 2)), np.zeros(1, int))
-    chosen = jax.vmap(lambda key: some_classes(3, 6)(key, batch, 2)[1])(jax.random.split(key, 6000))
+    chosen = jax.vmap(lambda key: some_classes(3, 6)(key, batch, jnp.arange(2))[1])(jax.random.split(key, 6000))
     # each class is in half of 6,000 choices, give or take five standard deviations of .0065
     np.testing.assert_allclose(np.bincount(np.asarray(chosen).ravel()) / 6000, 0.5, atol=0.033)
+
+
+def test_classes_of_chosen_rows_are_theirs(key):
+    batch = make_batch(np.zeros((40, 2)), np.arange(40) % 10)
+    rows = jnp.asarray([33, 7, 50, 12])
+    chosen = np.asarray(some_classes(3, 10)(key, batch, rows))
+    assert all(label in row for label, row in zip((3, 7, 2), chosen[[0, 1, 3]], strict=True))
+    all_rows = np.asarray(some_classes(3, 10)(key, batch, jnp.arange(60)))
+    np.testing.assert_array_equal(chosen, all_rows[rows])
+
+
+def test_shared_classes_hold_the_true_ones_of_all_labelled_points_and_random_others(key):
+    batch = make_batch(np.zeros((40, 2)), np.arange(40) % 10)
+    rows = jnp.asarray([3, 13, 8, 55])  # the last is no labelled point
+    choose = lambda key: shared_classes(6, 10)(key, batch, rows)  # noqa: E731
+    chosen = np.asarray(jax.vmap(choose)(jax.random.split(key, 4000)))
+    assert chosen.shape == (4000, 6)
+    assert all(len(set(row)) == 6 for row in chosen)
+    # the other four come from eight classes: half of 4,000 choices, give or take five standard deviations of .008
+    expected = np.where(np.isin(np.arange(10), [3, 8]), 1.0, 0.5)
+    np.testing.assert_allclose(np.bincount(chosen.ravel()) / 4000, expected, atol=0.04)
+
+
+@pytest.mark.parametrize("count", [1, 11])
+def test_shared_classes_are_some_or_all(count):
+    with pytest.raises(ValueError, match=f"count={count} must be at least 2, and at most the number of classes, 10"):
+        shared_classes(count, 10)
 
 
 @pytest.mark.parametrize("count", [1, 10, 11])

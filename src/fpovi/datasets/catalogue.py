@@ -9,6 +9,7 @@ splits with them (Gal & Ghahramani 2016), at a fixed commit.
 import io
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Build = Callable[[Sequence[bytes]], bytes]
-TRAIN_PER_CLASS, TEST_PER_CLASS = 1000, 200
+TRAIN_PER_CLASS, TEST_PER_CLASS, CIFAR_ROW = 1000, 200, 1 + 3 * 32 * 32
 
 
 def as_is(parts: Sequence[bytes]) -> bytes:
@@ -47,23 +48,36 @@ def regression(parts: Sequence[bytes]) -> bytes:
     return _npz(x=table[:, features.astype(int)], y=table[:, column], test_index=np.stack(tests).astype(np.int32))
 
 
+def cifar10_arrays(archive: bytes) -> tuple[NDArray[np.uint8], ...]:
+    """Return training images ``(N, 32, 32, 3)`` and labels, and those for tests, from the archive of binary files.
+
+    A file has a row for each image: its label, then three planes of 32×32 bytes.
+
+    Raises:
+        ValueError: the archive lacks a file, or is none at all.
+    """
+    found = []
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as opened:
+            for names in ([f"data_batch_{number}" for number in range(1, 6)], ["test_batch"]):
+                files = [opened.extractfile(f"cifar-10-batches-bin/{name}.bin") for name in names]
+                rows = np.frombuffer(b"".join(file.read() for file in files if file), np.uint8).reshape(-1, CIFAR_ROW)
+                found += [rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), rows[:, 0]]
+    except (tarfile.TarError, KeyError, OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"this is not the archive of CIFAR-10's binary version: {error}") from error
+    return tuple(found)
+
+
 def cifar10_subset(parts: Sequence[bytes]) -> bytes:
     """Pack the first images of every class of CIFAR-10 into one ``.npz``, from the archive of its binary version."""
-    with tarfile.open(fileobj=io.BytesIO(as_is(parts)), mode="r:gz") as archive:
-
-        def batch(name: str) -> NDArray[np.uint8]:
-            file = archive.extractfile(f"cifar-10-batches-bin/{name}.bin")
-            assert file is not None, f"{name} is not a file"
-            return np.frombuffer(file.read(), np.uint8).reshape(-1, 1 + 3 * 32 * 32)
-
-        train = np.concatenate([batch(f"data_batch_{number}") for number in range(1, 6)])
-        test = batch("test_batch")
+    x_train, y_train, x_test, y_test = cifar10_arrays(as_is(parts))
     found: dict[str, NDArray[np.generic]] = {}
-    for name, rows, most in (("train", train, TRAIN_PER_CLASS), ("test", test, TEST_PER_CLASS)):
-        first = [np.flatnonzero(rows[:, 0] == label)[:most] for label in range(10)]
-        index = np.sort(np.concatenate(first))
-        images = rows[index, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        found |= {f"x_{name}": images, f"y_{name}": rows[index, 0], f"index_{name}": index.astype(np.int32)}
+    for name, images, labels, most in (
+        ("train", x_train, y_train, TRAIN_PER_CLASS),
+        ("test", x_test, y_test, TEST_PER_CLASS),
+    ):
+        index = np.sort(np.concatenate([np.flatnonzero(labels == label)[:most] for label in range(10)]))
+        found |= {f"x_{name}": images[index], f"y_{name}": labels[index], f"index_{name}": index.astype(np.int32)}
     return _npz(**found)
 
 
@@ -171,6 +185,15 @@ DATASETS: dict[str, DataSet] = {
             DataFile(
                 "cifar10/cifar10_subset.npz", (CIFAR10,),
                 "1cce1de54b309951e66f3cace7675ec10e941323ac1c6e5b1b5ae32dc08e1139", cifar10_subset,
+            ),
+        ),
+    ),
+    "cifar10-full": DataSet(
+        "60,000 colour pictures of ten things, 32 × 32",
+        (
+            DataFile(
+                "cifar10/cifar-10-binary.tar.gz", (CIFAR10,),
+                "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
             ),
         ),
     ),

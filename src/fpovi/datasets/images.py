@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labelled images: MNIST, Fashion-MNIST, and a part of CIFAR-10."""
+"""Labelled images: MNIST, Fashion-MNIST, CIFAR-10 and a part of it."""
 
 import gzip
 import zlib
@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpovi._lookup import lookup
+from fpovi.datasets.catalogue import cifar10_arrays
 from fpovi.datasets.folder import data_file
 
-CLASSES, CIFAR_ROW = 10, 1 + 3 * 32 * 32
+CLASSES = 10
 Pixels: TypeAlias = NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int32]
 
@@ -43,8 +44,7 @@ def load_images(name: str, folder: Path | str | None = None) -> ImageData:
 
     Args:
         name: one of :data:`IMAGES`. "cifar10" is the part of CIFAR-10 that ``fpovi data fetch cifar10`` keeps: 10,000
-            and 2,000. "cifar10-full" is all of it, the files of its binary version, unpacked into the folder
-            ``cifar10/cifar-10-batches-bin``.
+            and 2,000. "cifar10-full" is all of it, the archive of its binary version.
         folder: the data folder; by default what FPOVI_DATA names, else the user's cache.
 
     Raises:
@@ -112,14 +112,12 @@ def _of_npz(part: str, folder: Path | str | None) -> tuple[NDArray[np.uint8], ..
         return tuple(file[name] for name in ("x_train", "y_train", "x_test", "y_test"))
 
 
-def _of_batches(part: str, folder: Path | str | None) -> tuple[NDArray[np.uint8], ...]:
-    """Read the files of CIFAR-10's binary version: rows of a label and three planes of 32×32 bytes."""
-    parts = []
-    for names in ([f"data_batch_{number}.bin" for number in range(1, 6)], ["test_batch.bin"]):
-        rows = np.concatenate([np.fromfile(data_file(f"{part}/{name}", folder), np.uint8) for name in names])
-        rows = rows[: len(rows) // CIFAR_ROW * CIFAR_ROW].reshape(-1, CIFAR_ROW)
-        parts += [rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), rows[:, 0]]
-    return tuple(parts)
+def _of_archive(part: str, folder: Path | str | None) -> tuple[NDArray[np.uint8], ...]:
+    path = data_file(part, folder)
+    try:
+        return cifar10_arrays(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
 
 
 # name -> how it is read, where in the data folder, shape of an image, how many train and test
@@ -127,5 +125,5 @@ IMAGES: dict[str, tuple[Read, str, tuple[int, ...], tuple[int, int]]] = {
     "mnist": (_of_idx, "mnist", (28, 28, 1), (60_000, 10_000)),
     "fashion-mnist": (_of_idx, "fashion_mnist", (28, 28, 1), (60_000, 10_000)),
     "cifar10": (_of_npz, "cifar10/cifar10_subset.npz", (32, 32, 3), (10_000, 2_000)),
-    "cifar10-full": (_of_batches, "cifar10/cifar-10-batches-bin", (32, 32, 3), (50_000, 10_000)),
+    "cifar10-full": (_of_archive, "cifar10/cifar-10-binary.tar.gz", (32, 32, 3), (50_000, 10_000)),
 }

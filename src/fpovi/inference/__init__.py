@@ -6,7 +6,7 @@ from fpovi.inference.batches import make_batch
 from fpovi.inference.function_space import exact, function_space
 from fpovi.inference.gauss_newton import gauss_newton
 from fpovi.inference.loop import Run, run
-from fpovi.inference.score import only_extra, some_classes
+from fpovi.inference.score import only_extra, shared_classes, some_classes
 from fpovi.inference.sharding import connect, make_mesh, shard
 from fpovi.inference.warm_start import posterior_last_layer
 from fpovi.inference.weight_space import weight_space
@@ -24,6 +24,7 @@ __all__ = [
     "posterior_last_layer",
     "run",
     "shard",
+    "shared_classes",
     "some_classes",
     "weight_space",
 ]

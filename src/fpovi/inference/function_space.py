@@ -61,6 +61,7 @@ def function_space(
     noise_optimiser: optax.GradientTransformation | None = None,
     prior_size: int | None = 16,
     outputs: ChooseOutputs | None = None,
+    prior_outputs: ChooseOutputs | None = None,
     compare: Compare | None = None,
     prior_weight: Schedule = 1.0,
     temperature: Schedule = 1.0,
@@ -86,9 +87,11 @@ def function_space(
             has computed; Adam with rate 4e-3 by default.
         prior_size: how many of the measurement points feel the prior in a step, half labelled and half extra, at
             random; None for all of them, which is exact and stiff.
-        outputs: ``outputs(key, batch, points)`` picks the columns of f that enter kernel and prior in a step, ``(c,)``
-            for all points or ``(points, c)`` for each: some of many classes, by :func:`fpovi.inference.some_classes`.
-            All of them by default. The likelihood always sees all.
+        outputs: ``outputs(key, batch, rows)`` picks the columns of f that enter kernel and prior in a step, at these
+            rows of x: ``(c,)`` for all or ``(len(rows), c)`` for each. Some of many classes, by
+            :func:`fpovi.inference.some_classes`. All of them by default. The likelihood always sees all.
+        prior_outputs: the same for the prior alone, at the points that feel it, in the place of ``outputs``; such as
+            :func:`fpovi.inference.shared_classes`.
         compare: ``compare(f, batch)`` returns a factor on each value before the kernel sees it, ``(B, 1)`` or
             ``(B, k)``: 0 for values that are not compared. With :func:`fpovi.inference.only_extra` particles are held
             apart at extra points alone. All values count alike by default.
@@ -107,7 +110,9 @@ def function_space(
         )
     _check_prior(likelihood, prior, prior_size)
     check_schedules(prior_weight=prior_weight, temperature=temperature, repulsion=repulsion)
-    score_of = posterior_score(likelihood, prior, prior_size, outputs, prior_weight, temperature, compare)
+    score_of = posterior_score(
+        likelihood, prior, prior_size, outputs, prior_weight, temperature, compare, prior_outputs
+    )
 
     def init(key: Key, n: int, particles: PyTree | None = None) -> State:
         key_particles, key_prior = jax.random.split(key)

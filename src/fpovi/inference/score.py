@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from fpovi.inference.particles import over_particles
 from fpovi.types import Batch, FunctionPrior, Key, Likelihood, PyTree, Scalar, Schedule, State
 
 CONTEXT = 4  # of so many labelled rows one is seen by fresh networks that need the statistics of a batch
-ChooseOutputs = Callable[[Key, Batch, int], Int[Array, " c"] | Int[Array, "B c"]]
+# choose(key, batch, rows) -> columns of f, for all these rows of x or for each
+ChooseOutputs = Callable[[Key, Batch, Int[Array, " P"]], Int[Array, " c"] | Int[Array, "P c"]]
 Compare = Callable[[Float[Array, "n B k"], Batch], Float[Array, "B _"]]
 
 
@@ -34,14 +35,41 @@ def some_classes(count: int, classes: int) -> ChooseOutputs:
     if not 2 <= count < classes:
         raise ValueError(f"count={count} must be at least 2, and less than the number of classes, {classes}")
 
-    def choose(key: Key, batch: Batch, points: int) -> Int[Array, "B c"]:
+    def choose(key: Key, batch: Batch, rows: Int[Array, " P"]) -> Int[Array, "P c"]:
         shared = jax.random.permutation(key, classes)[:count]
-        true = batch.y[:, :1].astype(shared.dtype)
-        last = jnp.where(jnp.any(true == shared, axis=1), shared[-1], true[:, 0])
-        everywhere = jnp.broadcast_to(shared, (points, count))
-        return everywhere.at[: len(last), -1].set(last)
+        true, labelled = _true_classes(batch, rows)
+        in_place = jnp.where(jnp.any(true[:, None] == shared, axis=1), shared[-1], true.astype(shared.dtype))
+        everywhere = jnp.broadcast_to(shared, (len(rows), count))
+        return everywhere.at[:, -1].set(jnp.where(labelled, in_place, shared[-1]))
 
     return choose
+
+
+def shared_classes(count: int, classes: int) -> ChooseOutputs:
+    """Return a choice of classes that all points share, for ``function_space(prior_outputs=)``.
+
+    The true classes of all labelled points come first, as far as there is room, and random others fill it.
+
+    Args:
+        count: how many classes, at least 2 and at most all.
+        classes: how many there are.
+    """
+    if not 2 <= count <= classes:
+        raise ValueError(f"count={count} must be at least 2, and at most the number of classes, {classes}")
+
+    def choose(key: Key, batch: Batch, rows: Int[Array, " P"]) -> Int[Array, " c"]:
+        true, labelled = _true_classes(batch, rows)
+        wanted = jnp.zeros(classes).at[true].max(labelled.astype(float))
+        _, chosen = jax.lax.top_k(wanted + jax.random.uniform(key, (classes,)), count)
+        return chosen
+
+    return choose
+
+
+def _true_classes(batch: Batch, rows: Int[Array, " P"]) -> tuple[Int[Array, " P"], Bool[Array, " P"]]:
+    """Return the true class of every row of x, and whether it has one."""
+    last = batch.y.shape[0] - 1
+    return batch.y[jnp.minimum(rows, last), 0], rows <= last
 
 
 class Score(NamedTuple):
@@ -68,6 +96,7 @@ def posterior_score(
     prior_weight: Schedule,
     temperature: Schedule,
     compare: Compare | None = None,
+    prior_outputs: ChooseOutputs | None = None,
 ) -> Callable[..., Score]:
     """Return ``score(keys, state, f, x, batch)`` of a model; arguments are those of ``function_space``."""
 
@@ -77,8 +106,10 @@ def posterior_score(
         key_points, key_prior, key_outputs = keys
         log_lik, in_params, from_data = likelihood_score(likelihood, state.params, f, batch)
         chosen = prior_points(key_points, batch.weight, x.shape[0], prior_size)
-        columns = () if outputs is None else (outputs(key_outputs, batch, x.shape[0]),)
+        columns = () if outputs is None else (outputs(key_outputs, batch, jnp.arange(x.shape[0])),)
         at_chosen = [one[chosen] if one.ndim == 2 else one for one in columns]
+        if prior_outputs is not None:
+            at_chosen = [prior_outputs(key_outputs, batch, chosen)]
         context = {"context": x[: -(-batch.x.shape[0] // CONTEXT)]} if prior.takes_context else {}
         felt, carry = _prior_score(prior, key_prior, state.prior, f[:, chosen], x[chosen], *at_chosen, **context)
         from_prior = at_step(state.step, prior_weight, f.dtype) * felt

@@ -87,8 +87,8 @@ def interact(
     """
     settled = as_kernel(kernel).at(f)
     whole, driven = jax.jvp(lambda score: flow(f, score, settled), (score,), (score,))
-    repulsion = whole - driven
-    return Interaction(driven + factor * repulsion, repulsion, f, settled)
+    repulsion = factor * (whole - driven)
+    return Interaction(driven + repulsion, repulsion, f, settled)
 
 
 def ascend(

@@ -74,6 +74,27 @@ def fan_out_mlp(sizes: tuple[int, ...], spread: float = 1.0, logit_std: float = 
     return mlp(sizes, scales=scales._replace(**wider), prior_start=False)
 
 
+def fan_out_logit_variance(hidden_layers: int, squared_norm: float, classes: int) -> float:
+    r"""Return the variance of a logit under the paper's prior, that of a network of rectifiers with N(0, 1/n_out).
+
+    .. math:: v_0 = |x|^2, \qquad v_{l+1} = (v_l + 1)/2, \qquad \mathrm{Var}\, f_c = (v_L + 1)/k
+
+    v being the sum of squared units of a layer, of which the rectifier leaves one half. It does not depend on widths.
+
+    Args:
+        hidden_layers: how many, L.
+        squared_norm: the mean of |x|² over inputs.
+        classes: how many logits, k.
+
+    >>> fan_out_logit_variance(hidden_layers=2, squared_norm=1.0, classes=10)
+    0.2
+    """
+    total = squared_norm
+    for _ in range(hidden_layers):
+        total = (total + 1) / 2
+    return (total + 1) / classes
+
+
 def falling_adam(steps: int, rate: float = RATE) -> optax.GradientTransformation:
     """Return Adam whose rate falls to 0 along half a cosine."""
     return optax.adam(optax.cosine_decay_schedule(rate, steps))

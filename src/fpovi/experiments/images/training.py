@@ -21,7 +21,7 @@ from fpovi.fitting.training import belongs_to, fingerprint_of, train
 from fpovi.inference.batches import make_batch
 from fpovi.predictive import of_classes
 from fpovi.robustness.log_probs import LogProbs, values
-from fpovi.types import Batch, Network, PyTree, State
+from fpovi.types import Batch, Info, Network, PyTree, State
 
 BLOCK = 1000  # images at which all particles are evaluated together
 HELD = 10_000  # of the training images, the last ones, to choose by
@@ -44,8 +44,8 @@ class Images(NamedTuple):
 class ImageTask(NamedTuple):
     """Images to learn: for how many epochs, with how many images per step, and epochs between two looks.
 
-    In a look the held-out images are predicted; the state that predicts them best is the result. Methods take extra
-    points from ``pool``, the training images by default.
+    In a look the held-out images are predicted; the state that predicts them best is the result, or the last one
+    without ``choose``. Methods take extra points from ``pool``, the training images by default.
     """
 
     seed: int
@@ -55,6 +55,7 @@ class ImageTask(NamedTuple):
     epochs_per_look: int = 2
     checkpoint: Path | None = None
     pool: Float[np.ndarray, "M *d_x"] | None = None
+    choose: bool = True
 
     @property
     def steps_per_epoch(self) -> int:
@@ -68,19 +69,22 @@ class ImageTask(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """The particles that predict held-out images best, what networks carry, the epoch and the NLL there.
+    """The particles that predict held-out images best, what networks carry, the epoch and the NLL there (or None).
 
-    ``members`` are what was trained: the particles, or what they are drawn from.
+    ``members`` are what was trained: the particles, or what they are drawn from. ``history`` is that of all steps.
     """
 
     members: PyTree
     particles: PyTree
     network_state: PyTree
     epoch: float
-    valid_nll: float
+    valid_nll: float | None
+    history: Info
 
 
-def prepare(name: str, rows: int | None = None, shift: float | None = None, flat: bool = False) -> Images:
+def prepare(
+    name: str, rows: int | None = None, shift: float | None = None, flat: bool = False, hold_out: bool = True
+) -> Images:
     """Return images less the mean of all training pixels, as in the paper's released code.
 
     Args:
@@ -88,9 +92,12 @@ def prepare(name: str, rows: int | None = None, shift: float | None = None, flat
         rows: how many training images to use; all by default.
         shift: what is subtracted in place of that mean: the shift of the images that a network was trained on.
         flat: return vectors in place of ``(N, H, W, C)``.
+        hold_out: whether the held-out images are left out of those to learn from.
     """
     found = load_images(name)
     split = validation_split(found, held=min(HELD, len(found.y_train) // 5))
+    if not hold_out:
+        split = split._replace(x_train=found.x_train, y_train=found.y_train)
     shift = float(np.mean(split.x_train, dtype=np.float64)) if shift is None else shift
     x_train, x_valid, x_test = (
         (images.reshape(len(images), -1) if flat else images) - np.float32(shift)
@@ -138,7 +145,7 @@ def train_images(task: ImageTask, method: Method, watch: Watch) -> Trained:
         f = log_probs(method.network(), particles, state.network_state, task.images.x_valid)
         looks.append(evaluate(of_classes(f), task.images.y_valid)["nll"])
         watch(int(state.step), task.steps, looks[-1])
-        return looks[-1]
+        return looks[-1] if task.choose else -float(state.step)  # the later, the better
 
     done = train(
         key_run, algorithm, state, task.images.train, task.steps, batch_size=task.batch_size, validate=validate,
@@ -148,7 +155,9 @@ def train_images(task: ImageTask, method: Method, watch: Watch) -> Trained:
     members = jax.tree.map(jnp.asarray, done.state.particles)
     best = int(np.argmin(done.scores))
     epoch = min((best + 1) * task.epochs_per_look, task.epochs)
-    return Trained(members, method.draws(key_draws, members), done.state.network_state, epoch, float(done.scores[best]))
+    nll = float(done.scores[best]) if task.choose else None
+    particles = method.draws(key_draws, members)
+    return Trained(members, particles, done.state.network_state, epoch, nll, done.history)
 
 
 def _fingerprint(task: ImageTask, pool: Array) -> str:

@@ -39,7 +39,7 @@ def method_table(
     labels: Mapping[str, str],
     title: str,
     columns: Mapping[str, Column],
-    published: Mapping[tuple[str, str], float] | None = None,
+    published: Mapping[str, Mapping[tuple[str, str], float]] | None = None,
     notes: tuple[str, ...] = (),
 ) -> View:
     """Return means ± standard errors over seeds, the best of each column in bold.
@@ -49,7 +49,7 @@ def method_table(
         labels: the methods to show, in this order, and their names in the table.
         title: stands above the table.
         columns: the metrics to show.
-        published: errors in per cent that others print, by data set and method.
+        published: numbers that others print, by column, and then by data set and method.
         notes: lines below the table.
     """
     found = {metric: collect(rows, metric) for metric in columns}
@@ -62,7 +62,7 @@ def method_table(
                 continue
             scores = {name: list(found[name].get(dataset, {}).get(method, {}).values()) for name in columns}
             texts = [_text(scores[name], column.factor, method in best[name]) for name, column in columns.items()]
-            printed = [] if published is None else [f"{published.get((dataset, method), '')}"]
+            printed = [str(each.get((dataset, method), "")) for each in (published or {}).values()]
             minutes = sum(row.seconds for row in own) / len(own) / 60
             lines.append([dataset, label, *texts, *printed, f"{minutes:.1f}"])
             records += [
@@ -80,7 +80,7 @@ def method_table(
             "set",
             "method",
             *(column.label for column in columns.values()),
-            *(() if published is None else ("published error, %",)),
+            *(published or {}),
             "minutes",
         ),
         lines=name_once(lines),
@@ -108,7 +108,7 @@ def attack_curves(rows: Sequence[Row], labels: Mapping[str, str]) -> Figure:
                     curves = [row.metrics["curves"][attack][measure] for row in rows if row.cell.method == method]
                     panel.plot(
                         np.mean(curves, axis=0), DASHES[number % len(DASHES)], label=labels[method], linewidth=1.8,
-                        color=COLOURS.get(method[:2], MUTED),
+                        color=_colour(method),
                     )  # fmt: skip
                 panel.grid(axis="y", color=MUTED, alpha=0.2)
             axes[0, column].set_title(title)
@@ -117,6 +117,47 @@ def attack_curves(rows: Sequence[Row], labels: Mapping[str, str]) -> Figure:
         axes[1, 0].set(ylabel="entropy, nats", ylim=(0, None))
         axes[0, -1].legend(fontsize=9)
     return drawing
+
+
+def radius_figure(
+    rows: Sequence[Row], labels: Mapping[str, str], radii: Sequence[float], points: Mapping[str, str]
+) -> Figure:
+    """Draw accuracy against the radius of a step along each gradient, and below a point per method for some metrics.
+
+    Args:
+        rows: finished cells of one data set and preset, with ``curves`` by attack.
+        labels: the methods to show, in this order, and their names.
+        radii: of the steps, in any unit.
+        points: metrics and their labels, as many as there are attacks.
+    """
+    methods = [name for name in labels if any(row.cell.method == name for row in rows)]
+    of_method = {name: [row.metrics for row in rows if row.cell.method == name] for name in methods}
+    with mpl.rc_context(STYLE):
+        drawing = Figure(figsize=(4.2 * len(ATTACKS), 4 + 0.35 * len(methods)), layout="constrained")
+        axes = drawing.subplots(2, len(ATTACKS), sharey="row", squeeze=False)
+        for column, (attack, title) in enumerate(ATTACKS.items()):
+            panel = axes[0, column]
+            for number, (name, found) in enumerate(of_method.items()):
+                accuracy = np.mean([metrics["curves"][attack]["accuracy"] for metrics in found], axis=0)
+                panel.plot(accuracy, DASHES[number % len(DASHES)], color=_colour(name), label=labels[name])
+            panel.set(title=title, xlabel="radius", xticks=range(len(radii)), xticklabels=[f"{r:g}" for r in radii])
+        for column, (metric, title) in enumerate(points.items()):
+            panel = axes[1, column]
+            for height, (name, found) in enumerate(of_method.items()):
+                mean = mean_of([metrics[metric] for metrics in found])
+                error = np.nan_to_num(mean.error)
+                panel.errorbar(mean.value, height, xerr=error, fmt="o", color=_colour(name))
+            panel.set(xlabel=title, ylim=(len(methods) - 0.4, -0.6))
+        for panel in axes.flat:
+            panel.grid(axis="both", color=MUTED, alpha=0.2)
+        axes[0, 0].set(ylabel="accuracy", ylim=(0, 1))
+        axes[1, 0].set_yticks(range(len(methods)), [labels[name] for name in methods])
+        axes[0, -1].legend(fontsize=8)
+    return drawing
+
+
+def _colour(method: str) -> str:
+    return COLOURS.get(method[:2], MUTED)
 
 
 def shift_curves(rows: Sequence[Row], families: Sequence[Mapping[str, str]]) -> Figure:
