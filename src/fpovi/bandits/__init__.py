@@ -6,8 +6,24 @@ from fpovi.bandits.environments import Environment, Rewards, Stream, draw, mushr
 from fpovi.bandits.method import Method
 from fpovi.bandits.methods import AGENTS
 from fpovi.bandits.policy import Decision
+from fpovi.bandits.runner import Played, play, regrets, relative_regret, uniform_regrets
 
 __all__ = [
-    "AGENTS", "Agent", "Decision", "Environment", "Method", "Rewards", "Stream", "draw", "load", "mushroom", "table",
+    "AGENTS",
+    "Agent",
+    "Decision",
+    "Environment",
+    "Method",
+    "Played",
+    "Rewards",
+    "Stream",
+    "draw",
+    "load",
+    "mushroom",
+    "play",
+    "regrets",
+    "relative_regret",
+    "table",
+    "uniform_regrets",
     "wheel",
-]  # fmt: skip
+]

@@ -1,29 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent: it chooses arms with known probabilities, is told rewards, and learns now and then."""
 
-import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from numpy.typing import NDArray
 
 from fpovi._lookup import lookup
 from fpovi.bandits import agent_file
+from fpovi.bandits.agent_file import Snapshot
 from fpovi.bandits.arms import Arm, Arms
 from fpovi.bandits.contexts import learn_contexts
-from fpovi.bandits.memory import Memory, Rows
-from fpovi.bandits.method import Lesson, Method, enlarge
-from fpovi.bandits.methods import AGENTS
+from fpovi.bandits.memory import Memory, Rows, column
+from fpovi.bandits.method import Lesson, Method, enlarge, look
+from fpovi.bandits.methods import make_method
 from fpovi.bandits.policy import Decision, first_turns, sample, shares, with_floor
-from fpovi.persistence.plain import canonical
+from fpovi.persistence import FileError, read_file, write_file
 from fpovi.types import PyTree
 
-BLOCK = 4096  # contexts looked at together
 GAUSSIAN, BERNOULLI = "gaussian", "bernoulli"
 
 
@@ -98,7 +96,6 @@ class Agent:
         self._turns = np.zeros(len(self._arms), int)  # how often each arm was chosen
         self._lessons = 0
         self._learned = 0  # how many rows had been seen in the last lesson
-        self._values = values_program(self._method)
         self._model = self._fresh()
 
     @property
@@ -139,10 +136,10 @@ class Agent:
         Args:
             contexts: ``(N, d)`` or a data frame.
         """
-        found = self._look(self._encode(contexts))[:, :, self._present]
+        found = look(self._method, self._model, self._encode(contexts))[:, :, self._present]
         return 1 / (1 + np.exp(-found)) if self.settings["rewards"] == BERNOULLI else found
 
-    def update(self, contexts: Any, arms: Sequence[Arm], rewards: Any, weights: Any = None) -> None:
+    def update(self, contexts: Any, arms: Iterable[Arm], rewards: Any, weights: Any = None) -> None:
         """Tell what arms have paid, and learn when it is time.
 
         Decisions need not be this agent's own, nor in the order they were made. Nothing is kept of an update that
@@ -160,7 +157,7 @@ class Agent:
             self.learn()
 
     def warm_start(
-        self, contexts: Any, arms: Sequence[Arm], rewards: Any, propensities: Any = None, most: float = 10.0
+        self, contexts: Any, arms: Iterable[Arm], rewards: Any, propensities: Any = None, most: float = 10.0
     ) -> None:
         """Learn from a log of another policy's decisions.
 
@@ -174,7 +171,7 @@ class Agent:
         """
         weights = None
         if propensities is not None:
-            given = _column("propensities", propensities, len(arms))
+            given = column("propensities", propensities, len(np.asarray(rewards)))
             if not ((given > 0) & (given <= 1)).all():
                 row = int(np.argmin((given > 0) & (given <= 1)))
                 raise ValueError(f"propensities has {given[row]} at row {row}, but an arm that was taken had a "
@@ -219,11 +216,37 @@ class Agent:
         Args:
             path: the file; its folder must exist.
         """
-        agent_file.write(path, *self.to_record())
+        write_file(path, *self.to_record(), kind=agent_file.KIND)
 
     def to_record(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return all that the agent is, as JSON and as named arrays."""
-        return agent_file.to_record(self)
+        return agent_file.pack(
+            Snapshot(
+                self.settings, self._arms, self._encoder, self._random.bit_generator.state, self._lessons,
+                self._learned, self._memory.seen, self._turns, self._memory.rows, self._model,
+            )
+        )  # fmt: skip
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, np.ndarray], method: Method | None = None) -> None:
+        """Become the agent of a record.
+
+        Args:
+            header, arrays: what :meth:`to_record` of that agent returned.
+            method: its method, where that was an object and not a name.
+        """
+        found = agent_file.unpack(header, arrays)
+        if (found.settings["method"] == agent_file.OWN) != (method is not None):
+            raise FileError(
+                "is of a method that has no name: give it, as in load(path, method=…)" if method is None
+                else f"is of the method {found.settings['method']!r}, and needs no other"
+            )  # fmt: skip
+        self.settings = found.settings | ({} if method is None else {"method": method})
+        self._arms, self._encoder = found.arms, found.encoder
+        self._start()
+        self._model = agent_file.restore_model(self._model, found.model)
+        self._random.bit_generator.state = found.random
+        self._lessons, self._learned, self._turns = found.lessons, found.learned, found.turns
+        self._memory.restore(found.rows, found.seen)
 
     @property
     def _present(self) -> list[int]:
@@ -242,29 +265,26 @@ class Agent:
         """Return the probability of every column."""
         x = self._encode(contexts)
         mask = self._arms.mask(len(x), allowed)
-        found = shares(self._look(x), mask) if self._method.by_functions else mask / mask.sum(axis=1, keepdims=True)
+        if self._method.by_functions:
+            found = shares(look(self._method, self._model, x), mask)
+        else:
+            found = mask / mask.sum(axis=1, keepdims=True)
         turns = first_turns(self._turns, mask, self.settings["first_turns"])
         own = np.flatnonzero(turns >= 0)
         if len(own):
             found[own] = np.eye(len(self._arms))[turns[own]]
         return with_floor(found, mask, self.settings["floor"])
 
-    def _look(self, x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n N K"]:
-        """Return what functions say. Rows are filled up to a power of two, so that few programs serve all numbers."""
-        blocks = [x[first : first + BLOCK] for first in range(0, len(x), BLOCK)]
-        found = [np.asarray(self._values(self._model, _filled(block)))[:, : len(block)] for block in blocks]
-        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
-
-    def _rows(self, contexts: Any, arms: Sequence[Arm], rewards: Any, weights: Any) -> Rows:
+    def _rows(self, contexts: Any, arms: Iterable[Arm], rewards: Any, weights: Any) -> Rows:
         """Return checked rows."""
         x = self._encode(contexts)
         columns = self._arms.columns(arms)
         if len(columns) != len(x):
             raise ValueError(f"arms has {len(columns)} names, but there are {len(x)} contexts")
-        reward = _column("rewards", rewards, len(x))
+        reward = column("rewards", rewards, len(x))
         if self.settings["rewards"] == BERNOULLI and not np.isin(reward, (0, 1)).all():
             raise ValueError("rewards must be 0 or 1 for rewards='bernoulli'")
-        weight = np.ones(len(x)) if weights is None else _column("weights", weights, len(x))
+        weight = np.ones(len(x)) if weights is None else column("weights", weights, len(x))
         if (weight < 0).any():
             raise ValueError(f"weights has {weight.min()}, but none may be negative")
         return Rows(x, columns, reward, weight)
@@ -280,52 +300,10 @@ def load(path: str | os.PathLike[str], method: Method | None = None) -> Agent:
     Raises:
         fpovi.persistence.FileError: there is no such file, or it is not that of an agent, or of another method.
     """
-    return agent_file.from_record(Agent.__new__(Agent), *agent_file.read(path), method)
-
-
-def make_method(name: str, rewards: str, options: dict[str, Any]) -> Method:
-    """Return the method called ``name``; for options of plain JSON the same object each time, and its programs."""
-    lookup(AGENTS, name, "method")
+    header, arrays = read_file(path, kind=agent_file.KIND)
+    agent = Agent.__new__(Agent)
     try:
-        return _made(name, rewards, canonical(options).decode())
-    except TypeError:  # objects among the options
-        return AGENTS[name](rewards=rewards, **options)
-
-
-@lru_cache(maxsize=256)
-def _made(name: str, rewards: str, options: str) -> Method:
-    return AGENTS[name](rewards=rewards, **json.loads(options))
-
-
-def values_program(method: Method) -> Callable[[PyTree, Float[np.ndarray, "N d"]], Array]:
-    """Return the compiled ``values`` of a method."""
-    return partial(_values, method.values)
-
-
-@partial(jax.jit, static_argnums=0)
-def _values(values: Callable[..., Array], model: PyTree, x: Float[Array, "N d"]) -> Array:
-    return values(model, x)
-
-
-def _filled(x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "M d"]:
-    """Return the rows and zeros after them, up to a power of two."""
-    rows = 1 << max(len(x) - 1, 0).bit_length()
-    if rows == len(x):
-        return x
-    filled = np.zeros((rows, *x.shape[1:]), x.dtype)
-    filled[: len(x)] = x
-    return filled
-
-
-def _column(name: str, values: Any, rows: int) -> Float[np.ndarray, " N"]:
-    """Return a finite number per row, or raise a ``ValueError``."""
-    try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} cannot be read as numbers: {error}") from error
-    if array.shape != (rows,):
-        raise ValueError(f"{name} has shape {array.shape}, but one number for each of {rows} rows is needed")
-    if not np.isfinite(array).all():
-        row = int(np.argmin(np.isfinite(array)))
-        raise ValueError(f"{name} has {array[row]} at row {row}, but all must be finite numbers")
-    return array
+        agent.restore(header, arrays, method)
+    except FileError as error:
+        raise FileError(f"{path} {error}") from error
+    return agent

@@ -2,7 +2,7 @@
 """The names of arms, in a fixed order of columns; which of them may be chosen."""
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fpovi.persistence.plain import short
 
-Arm: TypeAlias = Hashable  # text, numbers, True and False, None, and tuples of these
+Arm: TypeAlias = Any  # text, numbers, True and False, None, and tuples of these
 
 
 class Arms:
@@ -67,7 +67,7 @@ class Arms:
             known = short([*self.present])
             raise ValueError(f"{short(name)} is no arm of this agent: its arms are {known}; see add_arms") from None
 
-    def columns(self, names: Sequence[Arm]) -> Int[np.ndarray, " N"]:
+    def columns(self, names: Iterable[Arm]) -> Int[np.ndarray, " N"]:
         """Return the columns of arms, such as those that were chosen; removed ones are fine."""
         return np.fromiter((self.column(name) for name in _listed(names)), int)
 

@@ -1,21 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contexts of any form as inputs for a model: as numbers that they are, or through the encoder of the estimators."""
 
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
 
 from fpovi.tabular import ArrayEncoder, Encoder, learn_arrays, learn_encoder
-
-
-class ContextEncoder(Protocol):
-    """What turns contexts into inputs ``(N, *shape)``, ``encoder(contexts, unknown)``."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    def __call__(self, X: Any, unknown: str = "error") -> Any: ...
-    def to_json(self) -> dict[str, Any]: ...
 
 
 class AsTheyAre:
@@ -49,6 +40,9 @@ class Standardised:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON types."""
         return self.encoder.to_json()
+
+
+ContextEncoder: TypeAlias = AsTheyAre | Standardised | Encoder
 
 
 def learn_contexts(examples: Any) -> ContextEncoder:

@@ -6,7 +6,7 @@ A problem is drawn as a whole before anyone plays it, so that all agents see the
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -24,10 +24,13 @@ class Rewards(NamedTuple):
     expected: Float[np.ndarray, "N K"]
 
 
+@runtime_checkable
 class Environment(Protocol):
     """A problem: its arms and two methods. Any object with these will do."""
 
-    arms: Sequence[Arm]
+    @property
+    def arms(self) -> Sequence[Arm]:
+        """Names of the arms, in the order of columns; an attribute will do."""
 
     def draw_contexts(self, random: np.random.Generator, size: int) -> tuple[Any, Any]:
         """Return so many contexts, and what rewards depend on besides.

@@ -76,3 +76,17 @@ def rows_from(arrays: dict[str, np.ndarray]) -> Rows:
     """Return the rows whose fields these are."""
     fields: dict[str, Any] = {name: arrays[name] for name in Rows._fields}
     return Rows(**fields)
+
+
+def column(name: str, values: Any, rows: int) -> Float[np.ndarray, " N"]:
+    """Return a finite number per row, or raise a ``ValueError``."""
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} cannot be read as numbers: {error}") from error
+    if array.shape != (rows,):
+        raise ValueError(f"{name} has shape {array.shape}, but one number for each of {rows} rows is needed")
+    if not np.isfinite(array).all():
+        row = int(np.argmin(np.isfinite(array)))
+        raise ValueError(f"{name} has {array[row]} at row {row}, but all must be finite numbers")
+    return array

@@ -2,14 +2,18 @@
 """What a method of learning is: how a model begins, learns from rows, and what functions it holds."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fpovi.bandits.memory import Memory, Rows
 from fpovi.types import Key, PyTree
+
+BLOCK = 4096  # contexts looked at together
 
 
 class Lesson(NamedTuple):
@@ -80,10 +84,36 @@ def as_scale(shift: float, spread: float) -> Scale:
 def enlarge(old: PyTree, fresh: PyTree) -> PyTree:
     """Return ``fresh`` with the entries of ``old``, whose arrays have as many axes and are no longer, in front."""
 
-    def overlay(before: Array, after: Array) -> Array:
+    def overlay(before: Array | np.ndarray, after: Array | np.ndarray) -> Array | np.ndarray:
         if before.shape == after.shape:
             return before
-        place = tuple(slice(size) for size in before.shape)
-        return jax.numpy.asarray(after).at[place].set(before)
+        larger = np.array(after)
+        larger[tuple(slice(size) for size in before.shape)] = before
+        return larger if isinstance(after, np.ndarray) else jnp.asarray(larger)
 
     return jax.tree.map(overlay, old, fresh)
+
+
+def look(method: Method, model: PyTree, x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "n N K"]:
+    """Return what functions say of contexts.
+
+    Rows are filled up to a power of two, at most :data:`BLOCK`, so that few programs serve all numbers of them.
+    """
+    blocks = [x[first : first + BLOCK] for first in range(0, len(x), BLOCK)]
+    found = [np.asarray(_values(method.values, model, _filled(block)))[:, : len(block)] for block in blocks]
+    return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _values(values: Callable[..., Array], model: PyTree, x: Float[Array, "N d"]) -> Array:
+    return values(model, x)
+
+
+def _filled(x: Float[np.ndarray, "N d"]) -> Float[np.ndarray, "M d"]:
+    """Return the rows and zeros after them, up to a power of two."""
+    rows = 1 << max(len(x) - 1, 0).bit_length()
+    if rows == len(x):
+        return x
+    filled = np.zeros((rows, *x.shape[1:]), x.dtype)
+    filled[: len(x)] = x
+    return filled

@@ -13,6 +13,7 @@ with V the prior's diagonal covariance.
 from functools import partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -208,8 +209,10 @@ def neural_linear(*, n_particles: int = 20, **options: Any) -> Method:
         random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         last = posterior(sums, variance, noise).sample(random, n_particles).astype(np.float32)
         copies = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n_particles, *leaf.shape)), theta)
-        weights = (*copies.weights[:-1], jnp.asarray(np.moveaxis(last[:, :, :-1], 1, 2)))
-        return MLP(weights, (*copies.biases[:-1], jnp.asarray(last[:, :, -1])))
+        where = lambda theta: (theta.weights[-1], theta.biases[-1])  # noqa: E731
+        return eqx.tree_at(
+            where, copies, (jnp.asarray(np.moveaxis(last[:, :, :-1], 1, 2)), jnp.asarray(last[:, :, -1]))
+        )
 
     return shared.method(algorithm, 1, functions=functions)
 

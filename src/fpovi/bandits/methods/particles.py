@@ -57,14 +57,14 @@ def function_space(
     kernel_of = make_part(KERNELS, kernel, "kernel") if isinstance(kernel, str) else kernel
     prior_of = maker(PRIORS, prior, "prior", *OFFERED) if isinstance(prior, str) else prior
     from_history = measurement == HISTORY
-    sampler = _named_measurement(measurement, extra)
+    sampler = _measurement_of(measurement, extra)
     adam = optax.adam(shared.learning_rate)
 
     def algorithm(network: Network) -> Build:
         return lambda numbers: in_function_space(
             network, shared.likelihood, call_maker(prior_of, network=network, likelihood=shared.likelihood),
             flow=flow_of, kernel=kernel_of, optimiser=adam, noise_optimiser=adam,
-            measurement=partial(_near_history, extra, numbers) if from_history else sampler,
+            measurement=sampler(numbers),
             prior_size=prior_size, prior_weight=prior_weight,
         )  # fmt: skip
 
@@ -87,11 +87,15 @@ def _near_history(extra: int, numbers: tuple[Array, Array], key: Key, labelled: 
     return jnp.concatenate([labelled, rows + deviation * normals(key_noise, rows.shape, rows.dtype)])
 
 
-def _named_measurement(measurement: str | Measurement, extra: int) -> Measurement:
-    if not isinstance(measurement, str) or measurement == HISTORY:
-        return measurement  # type: ignore[return-value]
-    make = maker(MEASUREMENTS, measurement, "measurement", "size")
-    return call_maker(make, size=extra)
+def _measurement_of(measurement: str | Measurement, extra: int) -> Callable[[Any], Measurement]:
+    """Return what makes the measurement of the numbers of a chunk; only those of the past depend on them."""
+    if measurement == HISTORY:
+        return lambda numbers: partial(_near_history, extra, numbers)
+    named = isinstance(measurement, str)
+    made = (
+        call_maker(maker(MEASUREMENTS, str(measurement), "measurement", "size"), size=extra) if named else measurement
+    )
+    return lambda numbers: made  # type: ignore[return-value]
 
 
 def weight_space(*, n_particles: int = 20, flow: str | Flow = "svgd", **options: Any) -> Method:
