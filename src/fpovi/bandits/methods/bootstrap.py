@@ -94,7 +94,7 @@ def each_clipped(most: float) -> optax.GradientTransformation:
 
     def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[PyTree, Any]:
         def one(tree: PyTree) -> PyTree:
-            norm = optax.global_norm(tree)
+            norm = optax.tree.norm(tree)
             return jax.tree.map(lambda leaf: leaf * jnp.minimum(1.0, most / jnp.maximum(norm, 1e-12)), tree)
 
         return jax.vmap(one)(updates), state

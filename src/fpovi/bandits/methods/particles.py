@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from fpovi._fast.threefry import normals
 from fpovi._lookup import call_maker, lookup, make_part, maker
@@ -72,11 +72,11 @@ def function_space(
     return shared.method(algorithm, n_particles, numbers=numbers)
 
 
-def _history(extra: int, reach: float, lesson: Lesson) -> tuple[Array, Array]:
+def _history(extra: int, reach: float, lesson: Lesson) -> tuple[Float[np.ndarray, "M d"], Float[np.ndarray, ""]]:
     """Return past contexts to take extra points from, and the deviation of the noise."""
     x = lesson.memory.rows.x
     index = lesson.random.integers(len(x), size=CHUNK * extra)
-    return x[index], np.float32(reach / np.sqrt(x.size))  # type: ignore[return-value]
+    return x[index], np.asarray(reach / np.sqrt(x.size), np.float32)
 
 
 def _near_history(extra: int, numbers: tuple[Array, Array], key: Key, labelled: Array) -> Array:
