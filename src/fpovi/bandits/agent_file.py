@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents in files: all that decides what they do next, as JSON and named arrays, and no code."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from fpovi.bandits.arms import Arms
 from fpovi.bandits.contexts import ContextEncoder
 from fpovi.bandits.memory import Rows, rows_from
 from fpovi.persistence import FileError, flatten_tree, restore_tree
-from fpovi.persistence.plain import check_json
+from fpovi.persistence.plain import canonical, check_json
 from fpovi.types import PyTree
 
 KIND = "agent"
@@ -96,7 +97,7 @@ def _on_device(leaf: Any) -> Any:
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings in JSON types, or :data:`OWN` for a method that is no name."""
+    """Return settings as they come back from JSON, or :data:`OWN` for a method that is no name."""
     settings = settings | ({} if isinstance(settings["method"], str) else {"method": OWN})
     try:
         check_json(settings, "settings")
@@ -105,4 +106,4 @@ def _plain(settings: dict[str, Any]) -> dict[str, Any]:
             f"an agent with objects among its options cannot be saved ({error}): make the method yourself, as in "
             "Agent(…, method=AGENTS['function_space'](flow=…)), and give it to load(path, method=…) too"
         ) from error
-    return settings
+    return json.loads(canonical(settings))
