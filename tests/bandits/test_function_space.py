@@ -81,3 +81,12 @@ def test_the_bootstraps_lessons_all_begin_with_the_same_rate():
     agent.learn()
     # of RMSprop's first step with rate .1, every weight moves by about .1·g/√(.9 + .1 g²)
     assert 0.01 < np.abs(agent.values(x) - first).max() < 5
+
+
+def test_the_bootstrap_comes_to_fit_its_rows():
+    agent = Agent(["a"], 1, AGENTS["bootstrap"](hidden_layer_sizes=(20,), n_particles=3, share=1.0))
+    x = np.linspace(-1, 1, 40)[:, None]
+    agent.update(x, ["a"] * 40, np.abs(x[:, 0]))
+    agent.learn()
+    # two lessons leave less than a quarter of the variance, in every member
+    assert np.all(np.mean((agent.values(x)[:, :, 0] - np.abs(x[:, 0])) ** 2, axis=1) < np.var(np.abs(x)) / 4)

@@ -80,7 +80,7 @@ def _algorithm(
             return log_lik, log_lik / n
 
         (_, log_lik), ascent = jax.value_and_grad(total, has_aux=True)(state.particles)
-        now = optax.chain(optimiser, optax.scale(rate(state.step.astype(jnp.float32))))
+        now = optax.chain(optimiser, optax.scale(-rate(state.step.astype(jnp.float32))))
         wrapped = (state.optimiser, optax.ScaleState())
         particles, (inner, _) = ascend(now, ascent, wrapped, state.particles)
         after, finite = finish(state._replace(particles=particles, optimiser=inner), log_lik)

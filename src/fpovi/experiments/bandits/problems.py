@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from fpovi.bandits import Environment, mushroom, table, wheel
 from fpovi.datasets.tables import load_table
 
-RARE = 1000  # rows whose columns tell how contexts are encoded: no rewards, and no more than one would have at hand
-
 
 class Problem(NamedTuple):
     """A problem.
@@ -17,7 +15,8 @@ class Problem(NamedTuple):
     Attributes:
         make: returns the environment.
         measure: what regret is counted against, a key of :func:`fpovi.bandits.regrets`: as in the paper's code.
-        contexts: ``contexts(environment)`` returns how agents take contexts: d for numbers as they are, or examples.
+        contexts: ``contexts(environment)`` returns how agents take contexts: d for numbers as they are, or examples: of
+            a table all rows, without classes.
     """
 
     make: Callable[[], Environment]
@@ -35,7 +34,7 @@ def _inputs(environment: Any) -> int:
 
 
 def _examples(environment: Any) -> Any:
-    return environment.contexts.iloc[:RARE]
+    return environment.contexts
 
 
 PROBLEMS = {
