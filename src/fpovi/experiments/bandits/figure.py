@@ -12,6 +12,7 @@ from fpovi.experiments.bandits.methods import LABELS
 from fpovi.experiments.harness.store import Row
 from fpovi.plots import DASHED, FUNCTION_SPACE, INK, MUTED, STYLE, WEIGHT_SPACE
 
+NOT_SEEN = "#e4e8ec"  # where no context lay
 LOOKS = {
     "f-svgd": (FUNCTION_SPACE, "-"),
     "f-svgd-best": (FUNCTION_SPACE, "-"),
@@ -106,14 +107,14 @@ def draw_wheels(part: mpl.figure.SubFigure, rows: Sequence[Row], methods: Sequen
     """
     shown = [name for name in methods if any(row.cell.method == name for row in rows)]
     axes = part.subplots(len(shown), len(rows[0].metrics["wheel"]["all"]), squeeze=False)
+    for panel, number in zip(axes[0], range(1, axes.shape[1] + 1), strict=True):
+        panel.set_title(f"part {number} of {axes.shape[1]}")
     for line, method in zip(axes, shown, strict=True):
         found = [row.metrics["wheel"] for row in rows if row.cell.method == method]
         total, explored = (np.sum([one[name] for one in found], axis=0) for name in ("all", "explored"))
         for number, panel in enumerate(line):
             share = np.where(total[number] > 0, explored[number] / np.maximum(total[number], 1), np.nan)
             panel.imshow(share.T, origin="lower", extent=(-1, 1, -1, 1), vmin=0, vmax=1, cmap="Blues")
-            panel.set(xticks=[], yticks=[])
-            if line is axes[0]:
-                panel.set_title(f"part {number + 1} of {len(line)}")
+            panel.set(xticks=[], yticks=[], facecolor=NOT_SEEN)
         line[0].set_ylabel(LABELS[method], fontsize=9)
     part.suptitle(f"{rows[0].cell.dataset}: share of rounds in which one of the outer arms was chosen", fontsize=10)

@@ -24,15 +24,16 @@ def view(rows: Sequence[Row]) -> View:
     Args:
         rows: finished cells of one preset.
     """
-    found = {metric: collect(rows, metric) for metric in COLUMNS}
+    columns = {metric: label for metric, label in COLUMNS.items() if any(metric in row.metrics for row in rows)}
+    found = {metric: collect(rows, metric) for metric in columns}
     lines, records = [], []
     for dataset in dict.fromkeys(row.cell.dataset for row in rows):
-        best = {metric: best_methods(found[metric].get(dataset, {})) for metric in COLUMNS}
+        best = {metric: best_methods(found[metric].get(dataset, {})) for metric in columns}
         for method, label in LABELS.items():
             own = [row for row in rows if (row.cell.dataset, row.cell.method) == (dataset, method)]
             if not own:
                 continue
-            scores = {metric: list(found[metric].get(dataset, {}).get(method, {}).values()) for metric in COLUMNS}
+            scores = {metric: list(found[metric].get(dataset, {}).get(method, {}).values()) for metric in columns}
             texts = [_text(values, method in best[metric]) for metric, values in scores.items()]
             minutes = sum(row.seconds for row in own) / len(own) / 60
             rounds = f"{own[0].metrics['rounds']:,}"
@@ -45,7 +46,7 @@ def view(rows: Sequence[Row]) -> View:
             "mean ± standard error over seeds; bold: none is significantly better on the seeds they share (paired "
             "t-test, p < .05), or the best of single runs",
         ),
-        columns=("problem", "agent", *COLUMNS.values(), "published regret, %", "rounds", "seeds", "minutes"),
+        columns=("problem", "agent", *columns.values(), "published regret, %", "rounds", "seeds", "minutes"),
         lines=name_once(lines),
         records=records,
         keys=2,
