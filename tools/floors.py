@@ -17,7 +17,7 @@ PICTURE = Path(__file__).parents[1] / "docs" / "figures" / "architecture.png"
 FLOORS: list[dict[str, str]] = [
     {"cli": "parse, call, print"},
     {"experiments": "spec → rows → table", "bench": "times, beside others"},
-    {"bandits": "decide, learn from logs"},
+    {"bandits": "decide, learn, ask logs"},
     {"baselines": "other people's methods", "robustness": "attacks, unknown inputs", "datasets": "fetch, splits"},
     {"estimators": "BNNRegressor, BNNClassifier"},
     {"selection": "scales, noise, steps", "export": "StableHLO, ONNX"},

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from fpovi.experiments import adaptation, approximation, defaults, images, sine, tables, uci
+from fpovi.experiments import adaptation, approximation, bandits, defaults, images, sine, tables, uci
 from fpovi.experiments.harness.experiment import Watch
 from fpovi.experiments.harness.store import Cell, Store
 
@@ -14,6 +14,7 @@ EXPERIMENTS = {
     **uci.EXPERIMENTS,
     **adaptation.EXPERIMENTS,
     **images.EXPERIMENTS,
+    **bandits.EXPERIMENTS,
     **tables.EXPERIMENTS,
 }
 

@@ -31,7 +31,7 @@ from fpovi.persistence.plain import canonical, check_json
 
 FORMAT = "fpovi"
 FORMAT_VERSION = 2  # of 0.2.0, which calls some arrays otherwise; 1 of 0.1.0
-OLDEST_READ = {"checkpoint": 2, "export": 1, "model": 1}  # by kind of file
+OLDEST_READ = {"agent": 2, "checkpoint": 2, "export": 1, "model": 1}  # by kind of file
 MAX_HEAD = 4 * 2**20
 MAX_COMMAS = 100_000  # json builds up to half a kilobyte for each comma of a hostile text
 METADATA = {"format", "format_version", "kind", "header", "versions", "sha256"}
@@ -57,7 +57,7 @@ def write_file(
         path: the file; its folder must exist.
         header: JSON types, with finite numbers; tuples come back as lists.
         arrays: by name; floats, integers and bools.
-        kind: "model", "checkpoint" or "export".
+        kind: "model", "checkpoint", "export" or "agent".
         force: whether a file that exists may be replaced.
 
     Raises:
@@ -99,7 +99,7 @@ def read_file(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any
 
     Args:
         path: the file.
-        kind: "model", "checkpoint" or "export".
+        kind: "model", "checkpoint", "export" or "agent".
 
     Raises:
         FileError: there is no such file, or it is not one of this kind, cut short, altered, or from a newer fpovi.
@@ -118,7 +118,7 @@ def read_versions(path: str | os.PathLike[str], *, kind: str) -> dict[str, str]:
 
     Args:
         path: the file.
-        kind: "model", "checkpoint" or "export".
+        kind: "model", "checkpoint", "export" or "agent".
 
     Raises:
         FileError: as for :func:`read_file`, except that the checksum is not looked at.

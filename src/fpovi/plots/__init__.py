@@ -10,9 +10,10 @@ from fpovi.plots.calibration import (
     reliability_diagram,
 )
 from fpovi.plots.curves import PANELS, fan, observations, outline, particle_curves, training_history
-from fpovi.plots.style import FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE, save, save_png
+from fpovi.plots.style import DASHED, FUNCTION_SPACE, INK, MUTED, STYLE, TRUTH, WEIGHT_SPACE, save, save_png
 
 __all__ = [
+    "DASHED",
     "FUNCTION_SPACE",
     "INK",
     "MUTED",
