@@ -17,7 +17,13 @@ PICTURE = Path(__file__).parents[1] / "docs" / "figures" / "architecture.png"
 FLOORS: list[dict[str, str]] = [
     {"cli": "parse, call, print"},
     {"experiments": "spec → rows → table", "bench": "times, beside others"},
-    {"baselines": "other people's methods", "robustness": "attacks, unknown inputs", "datasets": "fetch, splits"},
+    {
+        "baselines": "other people's methods",
+        "robustness": "attacks, unknown inputs",
+        "acquisition": "what to ask next",
+        "adapters": "for other libraries",
+        "datasets": "fetch, splits",
+    },
     {"estimators": "BNNRegressor, BNNClassifier"},
     {"selection": "scales, noise, steps", "export": "StableHLO, ONNX"},
     {"fitting": "names → parts → phases → Fitted"},

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from fpovi.experiments import adaptation, approximation, defaults, images, sine, tables, uci
+from fpovi.experiments import adaptation, approximation, asking, defaults, images, sine, tables, uci
 from fpovi.experiments.harness.experiment import Watch
 from fpovi.experiments.harness.store import Cell, Store
 
@@ -15,6 +15,7 @@ EXPERIMENTS = {
     **adaptation.EXPERIMENTS,
     **images.EXPERIMENTS,
     **tables.EXPERIMENTS,
+    **asking.EXPERIMENTS,
 }
 
 
