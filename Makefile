@@ -14,11 +14,11 @@ DEV  := $(VENV)/.installed-dev
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-foolbox lint format readme clean distclean
+.PHONY: help demo test test-all test-foolbox test-adapters lint format readme clean distclean
 .NOTPARALLEL:
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(RUN)  ## Set up, then compare function-space inference with its rivals on a toy problem
 	$(BIN)/fpovi demo
@@ -32,6 +32,10 @@ test-all: lint  ## The same with the slow tests too
 test-foolbox: $(DEV)  ## Install foolbox, then compare our attacks with its, number by number
 	$(PIP) --editable '.[oracle-foolbox]'
 	$(BIN)/pytest tests/robustness/test_foolbox.py --capture=no
+
+test-adapters: $(DEV)  ## Install bayesianbandits, scikit-activeml and scikit-optimize, then drive our adapters with them
+	$(PIP) --editable '.[adapters]'
+	$(BIN)/pytest tests/adapters
 
 lint: $(DEV)  ## Set up, then check style, format and types
 	$(BIN)/ruff check

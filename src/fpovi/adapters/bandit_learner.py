@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A regressor that learns row by row, for the arms of bayesianbandits."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class BanditLearner:
     def random_state(self, value: np.random.Generator | int | None) -> None:
         self._rng = np.random.default_rng(value)
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BanditLearner":
         """Remember rows; they count from the next answer on, or when rows have grown enough.
 
         Args:

@@ -172,7 +172,8 @@ def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> d
 
 def view(rows: Sequence[Row]) -> View:
     """Return a table with a line per task and method; bold differences to random are significant (paired t-test)."""
-    lines, records = [], []
+    lines: list[list[str]] = []
+    records: list[dict[str, Any]] = []
     found = {metric: collect(rows, metric) for metric in ("end", "mean")}
     for task, of_task in found["end"].items():
         for method in (name for name in LABELS if name in of_task):
@@ -182,9 +183,8 @@ def view(rows: Sequence[Row]) -> View:
                 for metric in found
             }
             reached = rows_until_as_good_as_random(rows, task, method)
-            texts = [
-                [plus_minus(mean_of(list(scores[metric].values()))), _signed(differences[metric])] for metric in found
-            ]
+            means = {metric: mean_of(list(scores[metric].values())) for metric in found}
+            texts = [[plus_minus(means[metric]), _signed(differences[metric])] for metric in found]
             lines.append([task, LABELS[method], *texts[0], *texts[1], "" if reached is None else str(reached)])
             records.append({"task": task, "method": method, **{
                 metric: {**as_record(means[metric]), "difference": differences[metric]} for metric in found
