@@ -24,7 +24,7 @@ def test_an_agent_of_bayesianbandits_learns_which_arm_to_pull(policy):
     for x in contexts:
         (arm,) = agent.pull(x)
         agent.update(x, np.array([x[0, 0] if arm == "right" else -x[0, 0]]))
-    agent.decay(contexts[0], bandits.StabilizedForgetting(0.99))
+    agent.decay(bandits.StabilizedForgetting(0.99))
     clear = np.array([[0.8, 0.0], [-0.8, 0.0]])
     pulls = np.array([agent.pull(clear) for _ in range(10)])
     assert (pulls == ["right", "left"]).mean() > 0.8
@@ -53,7 +53,7 @@ def test_queries_of_scikit_activeml(labelled, source):
         rows = query.query(X, y, committee, batch_size=3)
         assert len(set(rows.tolist())) == 3
         assert rows.min() >= 30
-    rows, utilities = pool.BatchBALD(random_state=0, **asked).query(
+    rows, utilities = pool.BatchBALD(n_MC_samples=1000, random_state=0, **asked).query(
         X, y, committee, batch_size=3, return_utilities=True
     )
     ours = choose(committee.fit(X, y).estimator_, X[30:], "bald", 3)
