@@ -65,8 +65,8 @@ def test_queries_of_scikit_activeml(labelled, source):
 def test_scikit_optimize_takes_the_regressor_as_it_is():
     skopt = pytest.importorskip("skopt", reason=f"scikit-optimize {INSTALLED_BY}")
     optimiser = skopt.Optimizer(
-        [(-1.0, 1.0), (-1.0, 1.0)], base_estimator=BNNRegressor(**LEARNS), acq_func="EI", acq_optimizer="sampling",
-        n_initial_points=8, random_state=0,
+        [(-1.0, 1.0), (-1.0, 1.0)], base_estimator=BNNRegressor(activation="erf", max_epochs=300, random_state=0),
+        acq_func="EI", acq_optimizer="sampling", n_initial_points=8, random_state=0,
     )  # fmt: skip
     for _ in range(20):
         point = optimiser.ask()

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fpovi._lookup import lookup
 from fpovi.cli.models import OwnNetwork, open_model
-from fpovi.cli.options import AsJson, Force, ModelFile, RowsFile, Unknown, about, check_free, one_line_errors, one_of
+from fpovi.cli.options import AsJson, Force, ModelPath, RowsFile, Unknown, about, check_free, one_line_errors, one_of
 from fpovi.cli.predict import STDOUT, target_names
 from fpovi.cli.rows import read_rows
 from fpovi.tabular.encoder import UNKNOWN
@@ -32,7 +32,7 @@ SHOWN = 6  # columns of the table that are printed
 
 
 def ask(
-    model: ModelFile,
+    model: ModelPath,
     data: RowsFile,
     what: Annotated[
         str,
