@@ -14,11 +14,11 @@ DEV  := $(VENV)/.installed-dev
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-foolbox test-obp lint format readme clean distclean
+.PHONY: help demo test test-all test-foolbox test-obp test-adapters lint format readme clean distclean
 .NOTPARALLEL:
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(RUN)  ## Set up, then compare function-space inference with its rivals on a toy problem
 	$(BIN)/fpovi demo
@@ -36,6 +36,10 @@ test-foolbox: $(DEV)  ## Install foolbox, then compare our attacks with its, num
 test-obp: $(DEV)  ## Install the Open Bandit Pipeline, then compare estimates from logs with its, number by number
 	$(PIP) --editable '.[oracle-obp]'
 	$(BIN)/pytest tests/bandits/test_obp.py --capture=no
+
+test-adapters: $(DEV)  ## Install bayesianbandits, scikit-activeml and scikit-optimize, then drive our adapters with them
+	$(PIP) --editable '.[adapters]'
+	$(BIN)/pytest tests/adapters
 
 lint: $(DEV)  ## Set up, then check style, format and types
 	$(BIN)/ruff check

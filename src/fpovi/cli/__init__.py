@@ -20,6 +20,10 @@ COMMANDS = {
     ),
     "evaluate": ("evaluate", "Score a model on rows it has not seen: errors, and whether its uncertainty comes true."),
     "show": ("show", "Say what is in a model file: task, columns, settings, networks, noise and versions."),
+    "ask": (
+        "ask",
+        "Rank the rows of a table by what there is to gain from their targets, and name those to ask for next.",
+    ),
     "demo": (
         "reproduce",
         "See the point in a minute: a curve with a gap, function space against weight space, and the exact answer.",

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from fpovi.experiments import adaptation, approximation, bandits, defaults, images, sine, tables, uci
+from fpovi.experiments import adaptation, approximation, asking, bandits, defaults, images, sine, tables, uci
 from fpovi.experiments.harness.experiment import Watch
 from fpovi.experiments.harness.store import Cell, Store
 
@@ -16,6 +16,7 @@ EXPERIMENTS = {
     **images.EXPERIMENTS,
     **bandits.EXPERIMENTS,
     **tables.EXPERIMENTS,
+    **asking.EXPERIMENTS,
 }
 
 

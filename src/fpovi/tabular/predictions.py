@@ -45,7 +45,7 @@ def prediction_columns(
     """
     if not 0 < level < 1:
         raise ValueError(f"level={level} must lie strictly between 0 and 1")
-    found = [_block_columns(part, level, count) for part, count in _blocks(predictive)]
+    found = [_block_columns(part, level, count) for part, count in predictive_blocks(predictive)]
     answers = {name: np.concatenate([block[name] for block in found]) for name in found[0]}
     if classes is not None:
         return pd.DataFrame(_class_columns(answers, targets[0], classes))
@@ -54,7 +54,7 @@ def prediction_columns(
     )
 
 
-def _blocks(predictive: Predictive) -> Iterator[tuple[Predictive, int]]:
+def predictive_blocks(predictive: Predictive) -> Iterator[tuple[Predictive, int]]:
     """Yield ``BLOCK`` rows at a time, the last row repeated to fill the last block, and how many are no padding.
 
     Programs for tables of another length round differently. In blocks of one size, a row's prediction does not depend
