@@ -10,7 +10,8 @@ from fpovi.bandits.memory import Rows
 from fpovi.bandits.method import Method
 from fpovi.bandits.methods.options import NetworkOptions
 from fpovi.bandits.methods.training import Build
-from fpovi.baselines.variational import dropout, mean_field, mean_field_draws, thinnings
+from fpovi.baselines.dropout import dropout, thinnings
+from fpovi.baselines.mean_field import mean_field, mean_field_draws
 from fpovi.types import Key, Network, PyTree
 
 
