@@ -61,6 +61,16 @@ def nothing_is_forgotten():
     compile_cache.FULL = 1.0
 
 
+@pytest.fixture(scope="module", autouse=True)
+def room_for_programs(nothing_is_forgotten):
+    """Forget programs between files, before a process has mapped all the memory areas that Linux allows."""
+    from fpovi._fast import compile_cache
+
+    compile_cache.FULL = 0.5
+    compile_cache.make_room()
+    compile_cache.FULL = 1.0
+
+
 @pytest.fixture(scope="session")
 def regressor():
     """A small fitted regressor that tests share."""
