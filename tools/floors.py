@@ -41,7 +41,7 @@ FLOORS: list[dict[str, str]] = [
         "flows": "velocities",
         "kernels": "grams",
         "measurement": "points μ, ν",
-        "networks": "mlp, adapters",
+        "networks": "mlp, resnet, yours",
         "priors": "scores of p(f)",
         "likelihoods": "p(y | f)",
         "augmentation": "random images",

@@ -59,7 +59,7 @@ def respond(frame):
     return frame["number"].fillna(1) + (frame["word"] == "x") * 2 + frame["far"] - 1e12 + seconds / 300
 
 
-def stay(key, recipe, state, data, steps, **options):
+def stay(key, algorithm, state, data, steps, **options):
     """Training that ends where it begins: a program is compared with its estimator, however good that is."""
     return Progressed(jax.tree.map(np.asarray, state), blank_history(100), np.zeros(0), ())
 

@@ -33,8 +33,8 @@ def data(key):
 
 
 def end(algorithm, data, key):
-    recipe = algorithm.algorithm if isinstance(algorithm, ParametrisedAlgorithm) else algorithm
-    return run(key, algorithm, recipe.init(key, 3), data, 4, batch_size=5).state.particles
+    plain = algorithm.algorithm if isinstance(algorithm, ParametrisedAlgorithm) else algorithm
+    return run(key, algorithm, plain.init(key, 3), data, 4, batch_size=5).state.particles
 
 
 def are_equal(a, b):

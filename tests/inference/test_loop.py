@@ -211,7 +211,7 @@ def test_an_epoch_visits_every_row_once(key):
     assert set(filled) == {1, 2}
 
 
-def test_a_recipe_is_traced_once_for_all_its_numbers(key):
+def test_an_algorithm_is_traced_once_for_all_its_numbers(key):
     """Other prior scales, the same program; and what it computes is what the fixed algorithm does."""
     traces = []
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fpovi.networks import from_equinox, from_flax, resnet
-from fpovi.networks.batch_norm import no_statistics, normalise
+from fpovi.networks._batch_norm import no_statistics, normalise
 
 ROWS, IMAGE = 6, (4, 4, 3)
 

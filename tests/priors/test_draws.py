@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 from fpovi.likelihoods import categorical
 from fpovi.networks import fan_out_scales, mlp, resnet
 from fpovi.priors import moment_matched, sampled_gp, ssge
-from fpovi.priors.draws import prior_draws, values_are_fewer
+from fpovi.priors._draws import prior_draws, values_are_fewer
 
 SIZE = 4000
 DEEP = (6, 9, 9, 5)

@@ -9,7 +9,7 @@ import pytest
 from fpovi.likelihoods import categorical
 from fpovi.networks import mlp
 from fpovi.priors import flat, gaussian_process, moment_matched, nngp, sampled_gp, ssge, width_aware
-from fpovi.priors.draws import prior_draws
+from fpovi.priors._draws import prior_draws
 
 K, B, N = 5, 4, 3
 OWN = np.array([[0, 1, 2], [0, 1, 4], [0, 1, 2], [0, 1, 3]])

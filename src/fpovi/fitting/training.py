@@ -40,7 +40,7 @@ class Progressed(NamedTuple):
 
 def train(
     key: Key,
-    recipe: Algorithm | ParametrisedAlgorithm,
+    algorithm: Algorithm | ParametrisedAlgorithm,
     state: State,
     data: Batch,
     steps: int,
@@ -58,7 +58,7 @@ def train(
 
     Args:
         key: the same key gives the same result.
-        recipe, state, data, batch_size: what to repeat, from where, on which rows, how many at a time.
+        algorithm, state, data, batch_size: what to repeat, from where, on which rows, how many at a time.
         steps: how many steps to take in all.
         validate: returns the score of a state in a look, the lower the better; the best state is returned.
         patience: how many looks without a better score end the fit; None for all steps.
@@ -76,7 +76,9 @@ def train(
             before = so_far or Progressed(state, blank_history(0), np.zeros(0), ())
             left = steps - int(before.state.step)
             try:
-                after = run(key, recipe, before.state, data, min(every, left), batch_size=batch_size, chunk_size=every)
+                after = run(
+                    key, algorithm, before.state, data, min(every, left), batch_size=batch_size, chunk_size=every
+                )
                 so_far = _advance(before, after.state, after.history, validate)
             except KeyboardInterrupt:
                 if checkpoint is not None and so_far is not None:

@@ -19,12 +19,12 @@ from fpovi.flows import svgd
 from fpovi.inference.particles import forward as forward_here
 from fpovi.inference.score import ChooseOutputs, Compare, at_step, in_rows, posterior_score
 from fpovi.inference.step import (
+    apply_flow,
     ascend,
     begin,
     check_schedules,
     check_targets,
     first_step,
-    interact,
     report,
 )
 from fpovi.kernels import RepresentationKernel, rbf
@@ -129,9 +129,10 @@ def function_space(
         x = measurement(key_x, batch.x)
         all_values = partial(values, state.network_state, x, batch.x.shape[0])
         f, pullback, network_state = jax.vjp(all_values, state.particles, has_aux=True)
-        score = score_of(keys, state, f, x, batch)
-        factor = at_step(state.step, repulsion, f.dtype) * score.compared
-        moved = interact(flow, kernel, in_rows(f) * score.compared, score.total, factor)
+        score = score_of(keys, state, f, x, batch)  # (N/B' ∇log p(y|f) + prior_weight · ∇log p(f)) / temperature
+        strength = at_step(state.step, repulsion, f.dtype) * score.compared
+        # the kernel sees what is compared; the score drives all values
+        moved = apply_flow(flow, kernel, in_rows(f) * score.compared, score.total, strength)
         (ascent,) = pullback(moved.velocity.reshape(f.shape))
         # the next key after the four above
         context = StepContext(jax.random.fold_in(key, 4), batch, state.params, state.network_state)

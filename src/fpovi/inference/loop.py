@@ -57,15 +57,15 @@ def run(
     if num_steps < 1 or chunk_size < 1:
         raise ValueError(f"num_steps={num_steps} and chunk_size={chunk_size} must be at least 1")
     size = check_batch_size(data.x.shape[0] if batch_size is None else batch_size, data.x.shape[0])
-    recipe = (
+    with_numbers = (
         algorithm if isinstance(algorithm, ParametrisedAlgorithm) else ParametrisedAlgorithm(_Always(algorithm), ())
     )
-    recipe.algorithm.check(state, data)
+    with_numbers.algorithm.check(state, data)
     histories, first = [], int(state.step)
     end = first + num_steps
     while first < end:
         until = min(first + chunk_size, end)
-        steps_from = partial(_chunk, recipe.build, size, chunk_size, recipe.numbers, key, state, data)
+        steps_from = partial(_chunk, with_numbers.build, size, chunk_size, with_numbers.numbers, key, state, data)
         state, history = steps_from(jnp.asarray(until))
         history = jax.tree.map(lambda leaf, rows=until - first: np.asarray(leaf)[:rows], history)
         histories.append(history)

@@ -68,7 +68,7 @@ def check_targets(network: Network, likelihood: Likelihood, state: State, data: 
     likelihood.check(data.y, k)
 
 
-class Interaction(NamedTuple):
+class FlowResult(NamedTuple):
     """Where the flow sends all particles, how much of that is repulsion, the values compared and the settled kernel."""
 
     velocity: Float[Array, "n d"]
@@ -77,9 +77,9 @@ class Interaction(NamedTuple):
     kernel: KernelModule
 
 
-def interact(
+def apply_flow(
     flow: Flow, kernel: Kernel, f: Float[Array, "n d"], score: Float[Array, "n d"], factor: Array
-) -> Interaction:
+) -> FlowResult:
     """Apply the flow with its repulsion multiplied by ``factor``.
 
     Flows are affine in the score, and what remains without it is repulsion. The part that follows the score is the
@@ -88,7 +88,7 @@ def interact(
     settled = as_kernel(kernel).at(f)
     whole, driven = jax.jvp(lambda score: flow(f, score, settled), (score,), (score,))
     repulsion = factor * (whole - driven)
-    return Interaction(driven + repulsion, repulsion, f, settled)
+    return FlowResult(driven + repulsion, repulsion, f, settled)
 
 
 def ascend(
@@ -115,7 +115,7 @@ def report(
     likelihood: Likelihood,
     before: State,
     after: State,
-    moved: Interaction,
+    moved: FlowResult,
     log_likelihood: Scalar,
     likelihood_score: Array,
     prior_score: Array,

@@ -14,12 +14,12 @@ from fpovi.inference.particles import forward as forward_here
 from fpovi.inference.particles import num_particles, over_particles, ravel
 from fpovi.inference.score import at_step, log_density, shared_direction, weighted_log_likelihood
 from fpovi.inference.step import (
+    apply_flow,
     ascend,
     begin,
     check_schedules,
     check_targets,
     first_step,
-    interact,
     report,
     report_alone,
 )
@@ -113,7 +113,7 @@ def weight_space(
         likelihood_score, prior_score = (ravel(score)[0] for score in both)
         score = (likelihood_score + prior_score) / at_step(state.step, temperature, rows.dtype)
         on_weights = _on_weights(kernel, measurement, network, likelihood, key, state, batch, unravel)
-        moved = interact(flow, on_weights, rows, score, at_step(state.step, repulsion, rows.dtype))
+        moved = apply_flow(flow, on_weights, rows, score, at_step(state.step, repulsion, rows.dtype))
         after = move(state, jax.vmap(unravel)(moved.velocity), network_state)
         return report(likelihood, state, after, moved, log_lik, likelihood_score, prior_score)
 

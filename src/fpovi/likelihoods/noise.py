@@ -17,7 +17,14 @@ NO_PARAMS: tuple[()] = ()
 
 
 def inverse_gamma_log_prob(value: Array, shape: float = 1.0, scale: float = 0.1) -> Array:
-    r"""Return :math:`\alpha\log\beta - \log\Gamma(\alpha) - (\alpha+1)\log\sigma - \beta/\sigma`."""
+    r"""Return the log-density of an inverse-gamma prior on a standard deviation (not on a variance).
+
+    .. math:: \alpha\log\beta - \log\Gamma(\alpha) - (\alpha+1)\log\sigma - \beta/\sigma
+
+    Args:
+        value: σ, of any shape.
+        shape, scale: α and β.
+    """
     constant = shape * jnp.log(scale) - jax.scipy.special.gammaln(shape)
     return constant - (shape + 1) * jnp.log(value) - scale / value
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fpovi._fast.threefry import normals
-from fpovi.measurement.drawing import as_centres, as_rows, beside_batch, check_shape, check_size, choose, pool_of
+from fpovi.measurement._drawing import as_centres, as_rows, beside_batch, check_shape, check_size, choose, pool_of
 from fpovi.types import Key, Measurement, Numbers
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from fpovi.measurement.drawing import as_centres, beside_batch, check_size, choose, pool_of
+from fpovi.measurement._drawing import as_centres, beside_batch, check_size, choose, pool_of
 from fpovi.types import Key, Measurement, Numbers
 
 PATCHES = 4  # along every axis, by default

@@ -44,6 +44,9 @@ def fan_in_scales(sizes: Sequence[int], weight_variance: float = 1.0, bias_varia
 def num_weights(sizes: tuple[int, ...]) -> int:
     """Return how many weights a multilayer perceptron has, biases included.
 
+    Args:
+        sizes: widths of its layers, inputs and outputs included.
+
     >>> num_weights((13, 50, 1))  # 13·50 + 50, 50 + 1
     751
     """

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._fast.threefry import normals
-from fpovi.networks.batch_norm import Statistics, no_statistics, normalise
+from fpovi.networks._batch_norm import Statistics, no_statistics, normalise
 from fpovi.types import Key, Network, leading_rows
 
 STAGES = 3  # each of half the size and twice the channels of the one before

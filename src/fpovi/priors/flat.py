@@ -4,7 +4,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fpovi.priors.outputs import Outputs
+from fpovi.priors._outputs import Outputs
 from fpovi.types import FunctionPrior, Key
 
 

@@ -8,7 +8,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.priors.outputs import (
+from fpovi.priors._outputs import (
     Outputs,
     degrees_of_freedom,
     for_precision,
@@ -33,7 +33,7 @@ def gaussian_process(
         covariance: ``covariance(a, b)`` for inputs ``(A, d_x)`` and ``(B, d_x)``; it is called in double precision.
         likelihood: whose f the prior is over. For classes only the part of f that is centred over the outputs counts,
             as a Gaussian over logits tells nothing of their common shift: C is replaced by
-            :math:`C \otimes (I - 11^T/k)` and its pseudo-inverse (:mod:`fpovi.priors.outputs`).
+            :math:`C \otimes (I - 11^T/k)` and its pseudo-inverse (:mod:`fpovi.priors._outputs`).
         jitter: ε. It biases the prior where C has eigenvalues of its size, and makes the score stiff (of size 1/ε)
             when it is small: as small as the problem needs, no smaller.
     """

@@ -37,7 +37,11 @@ def nngp(network: Network, likelihood: Likelihood | None = None, jitter: float =
 
 
 def nngp_covariance(architecture: Architecture) -> Covariance:
-    """Return the covariance function of :func:`nngp`, as ``covariance(a, b)``."""
+    """Return the covariance function of :func:`nngp`, which takes ``(A, d_x)`` and ``(B, d_x)`` to ``(A, B)``.
+
+    Args:
+        architecture: of the network, with its scales.
+    """
     sizes, phi, scales = architecture
     expectation = EXPECTATIONS.get(phi, partial(hermite_expectation, phi))
 

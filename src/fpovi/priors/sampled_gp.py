@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.priors.draws import check_draws, has_state, prior_draws
-from fpovi.priors.outputs import (
+from fpovi.priors._draws import check_draws, has_state, prior_draws
+from fpovi.priors._outputs import (
     Outputs,
     degrees_of_freedom,
     for_precision,

@@ -6,8 +6,8 @@ from jaxtyping import Array, Float
 
 from fpovi._fast.median import median
 from fpovi._float64 import in_float64
-from fpovi.priors.draws import check_draws, has_state, prior_draws
-from fpovi.priors.outputs import Outputs, is_for_classes, pick, put_back
+from fpovi.priors._draws import check_draws, has_state, prior_draws
+from fpovi.priors._outputs import Outputs, is_for_classes, pick, put_back
 from fpovi.types import FunctionPrior, Key, Likelihood, Network
 
 

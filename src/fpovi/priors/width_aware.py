@@ -9,7 +9,7 @@ from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
 from fpovi._float64 import in_float64
-from fpovi.priors.outputs import Outputs, degrees_of_freedom, is_for_classes, pick, precision_across, put_back
+from fpovi.priors._outputs import Outputs, degrees_of_freedom, is_for_classes, pick, precision_across, put_back
 from fpovi.types import FunctionPrior, Key, Likelihood, Network, PyTree
 
 SETTLE, AVERAGE = 300, 300  # moves before and during the average, where auxiliaries are not carried from step to step

@@ -13,7 +13,7 @@ from fpovi.experiments.images import adversarial, training
 from fpovi.experiments.images.methods import fan_out_mlp
 from fpovi.inference.batches import make_batch
 from fpovi.inference.particles import num_particles
-from fpovi.priors.draws import prior_draws
+from fpovi.priors._draws import prior_draws
 
 pytestmark = pytest.mark.usefixtures("loose_dtypes")  # optax mixes whole and real numbers
 STEPS = 3

@@ -95,11 +95,11 @@ def network_method(plan: Plan) -> Method:
     def learn(model: Learned, lesson: Lesson) -> Learned:
         rows = lesson.memory.rows
         scale = scale_of(rows) if plan.standardise else model.scale
-        recipe = build(rows.x.shape[1], lesson.arms)
+        made = build(rows.x.shape[1], lesson.arms)
         state, left = model.state, plan.schedule.steps(lesson.number)
         while left > 0:
             data = draw_rows(plan, lesson, rows, scale)
-            now = ParametrisedAlgorithm(recipe, plan.numbers(lesson))
+            now = ParametrisedAlgorithm(made, plan.numbers(lesson))
             steps = min(CHUNK, left)
             state = run(lesson.key, now, state, data, steps, batch_size=plan.batch_size, chunk_size=CHUNK).state
             left -= steps

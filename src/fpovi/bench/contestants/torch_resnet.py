@@ -19,7 +19,7 @@ from fpovi.bench.timing import Run
 from fpovi.inference.particles import init_particles
 from fpovi.inference.score import CONTEXT
 from fpovi.networks import ResNet
-from fpovi.networks.batch_norm import EPSILON, MOMENTUM
+from fpovi.networks._batch_norm import EPSILON, MOMENTUM
 from fpovi.networks.resnet import STAGES
 from fpovi.types import Batch
 
