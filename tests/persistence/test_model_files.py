@@ -210,7 +210,7 @@ def test_an_array_that_would_not_come_back_is_refused(path, contents, said):
 
 
 def test_an_unknown_kind_is_refused(path):
-    with pytest.raises(ValueError, match="kind='modle' is not known; choose one of checkpoint, export, model"):
+    with pytest.raises(ValueError, match="kind='modle' is not known; choose one of agent, checkpoint, export, model"):
         write_file(path, {}, {}, kind="modle")
     with pytest.raises(ValueError, match="kind='modle' is not known"):
         read_file(path, kind="modle")
