@@ -33,9 +33,7 @@ def a_few_images(monkeypatch):
     )
     monkeypatch.setitem(adversarial.PRESETS, "paper", tiny)
     monkeypatch.setattr(adversarial, "PGD_STEPS", 2)
-    adversarial.method.cache_clear()
-    yield images
-    adversarial.method.cache_clear()
+    return images
 
 
 @pytest.mark.parametrize("name", ["f-svgd-text", "mc-dropout"])
@@ -64,10 +62,20 @@ def test_images_of_the_target_are_left_out(monkeypatch):
 
 @pytest.mark.parametrize("name", adversarial.LABELS)
 def test_every_method_has_an_algorithm(name, a_few_images):
-    made = adversarial.method(name, "paper")
+    made = adversarial.method(name, adversarial.PRESETS["paper"])
     state = made.algorithm(a_few_images.train.x, 5).algorithm.init(jax.random.key(0), made.members)
     assert num_particles(state.particles) == (1 if name == "mc-dropout" else 3)
-    assert made is adversarial.method(name, "paper")
+    assert made is adversarial.method(name, adversarial.PRESETS["paper"])
+
+
+def test_a_candidate_says_how_it_did_on_held_out_images(monkeypatch):
+    tiny = adversarial.PRESETS["paper"]._replace(methods=tuple(adversarial.CANDIDATES))
+    monkeypatch.setitem(adversarial.PRESETS, "tuning", tiny)
+    found = adversarial.run_cell(Cell("mnist-adversarial", "ensemble rate=0.002", "mnist", 0, 0, "tuning"))
+    assert set(found) == {"epoch", "valid_nll"}
+    rows = [Row(cell, found, 60.0, {}) for cell in adversarial.cells(Options("tuning"))]
+    assert len(rows) == len(adversarial.CANDIDATES)
+    assert "NLL, held-out" in markdown(adversarial.view(rows))
 
 
 def test_presets_name_methods():

@@ -80,6 +80,14 @@ def test_the_paper_preset_has_the_code_s_settings():
     assert (paper.epochs, paper.batch_size, paper.rows, paper.hold_out) == (200, 128, None, False)
 
 
+def test_a_candidate_says_how_it_did_on_held_out_images(small):
+    found = cifar.run_cell(Cell("cifar", "f-weights repulsion=100", "cifar10", 0, 0, "tuning"))
+    assert set(found) == {"epoch", "valid_nll", *cifar.REPULSION}
+    rows = [Row(cell, found, 60.0, {}) for cell in cifar.cells(Options("tuning"))]
+    assert len(rows) == len(cifar.CANDIDATES)
+    assert "NLL, held-out" in markdown(cifar.view(rows))
+
+
 def test_clothes_become_photographs_of_their_own_background(monkeypatch):
     grey = training.Images(None, None, None, RNG.random((3, 28, 28, 1)).astype(np.float32), None, 0.5)
     monkeypatch.setattr(cifar, "prepare", lambda *args: grey)

@@ -41,6 +41,7 @@ from fpovi.experiments.images.methods import (
     only,
     weight_method,
 )
+from fpovi.experiments.images.mnist import TUNING
 from fpovi.experiments.images.training import (
     ImageTask,
     Trained,
@@ -51,6 +52,7 @@ from fpovi.experiments.images.training import (
     prepare,
     train_images,
 )
+from fpovi.experiments.images.tuning import candidates
 from fpovi.experiments.images.under_attack import Attacked, accuracy_in_ball, plain_source, targeted_curves
 from fpovi.experiments.images.view import CLEAN, Column, attack_curves, method_table
 from fpovi.experiments.paper_parts import PAPER_FLOWS, median_rbf
@@ -104,6 +106,7 @@ LABELS = {
     "mc-dropout": "MC dropout",
     "ensemble": "ensemble",
 }
+CANDIDATES = candidates({name: {"rate": (5e-4, 1e-3, 2e-3)} for name in LABELS})
 PRESETS = {
     "quick": Preset(
         (784, 200, 200, 10), 5, rows=10_000, epochs=8, batch_size=100, rate=1e-3, attacked=200, steps=40,
@@ -113,15 +116,18 @@ PRESETS = {
         (784, 1000, 1000, 1000, 10), 20, rows=None, epochs=10, batch_size=250, rate=1e-3, attacked=1000, steps=100,
         methods=tuple(LABELS),
     ),
+    "tuning": Preset(
+        (784, 1000, 1000, 1000, 10), 5, rows=None, epochs=4, batch_size=250, rate=1e-3, attacked=0, steps=0,
+        methods=tuple(CANDIDATES),
+    ),
 }  # fmt: skip
 
 
 @lru_cache
-def method(name: str, preset: str) -> Method:
-    """Return a method with the networks of a preset."""
+def method(name: str, preset: Preset) -> Method:
+    """Return a method with the networks, the rate and the batches of a preset."""
     lookup(LABELS, name, "method")
-    chosen = PRESETS[preset]
-    sizes, n, adam = chosen.sizes, chosen.particles, partial(falling_adam, rate=chosen.rate)
+    sizes, n, adam = preset.sizes, preset.particles, partial(falling_adam, rate=preset.rate)
     with_prior = partial(fan_out_mlp, sizes, SPREAD)
     if name == "mc-dropout":
         return dropout_method(with_prior, DROPOUT, adam)
@@ -131,7 +137,7 @@ def method(name: str, preset: str) -> Method:
     logit_std = text_factor(sizes) if as_text else CODE_FACTOR
     return function_method(
         partial(fan_out_mlp, sizes, 1.0, logit_std), _prior, PAPER_FLOWS["svgd"], median_rbf(), n,
-        partial(drawn_from, size=chosen.batch_size // POINTS_PER_EXTRA), adam, prior_size=PRIOR_POINTS,
+        partial(drawn_from, size=preset.batch_size // POINTS_PER_EXTRA), adam, prior_size=PRIOR_POINTS,
         outputs=some_classes(TEXT_CLASSES, CLASSES) if as_text else None,
     )  # fmt: skip
 
@@ -148,21 +154,24 @@ def _prior(network: Network) -> FunctionPrior:
 def cells(options: Options) -> list[Cell]:
     """Return a cell for each method of a preset."""
     preset = lookup(PRESETS, options.preset, "preset")
-    return image_cells("mnist-adversarial", options, 1, ("mnist",), preset.methods, ("mnist",), LABELS)
+    return image_cells(
+        "mnist-adversarial", options, 1, ("mnist",), preset.methods, ("mnist",), LABELS.keys() | CANDIDATES.keys()
+    )
 
 
 def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> dict[str, Any]:
-    """Return scores of clean test images, and what becomes of a method under each attack."""
-    preset, chosen = lookup(PRESETS, cell.preset, "preset"), method(cell.method, cell.preset)
+    """Return scores of clean test images, and under each attack; of a candidate, the NLL of held-out images."""
+    preset = lookup(PRESETS, cell.preset, "preset")
+    name, choice = CANDIDATES.get(cell.method, (cell.method, {}))
+    chosen = method(name, preset._replace(rate=choice.get("rate", preset.rate)))
     images = prepare(cell.dataset, preset.rows, flat=True)
     task = ImageTask(cell.seed, images, preset.epochs, preset.batch_size, checkpoint=checkpoint_of(store, cell))
     found = train_images(task, chosen, watch)
-    return {
-        **class_scores(log_probs(chosen.network(), found.particles, (), images.x_test), images.y_test),
-        "epoch": found.epoch,
-        "valid_nll": found.valid_nll,
-        **_attacked(preset, chosen, found, task, cell, store),
-    }
+    process = {"epoch": found.epoch, "valid_nll": found.valid_nll}
+    if cell.method in CANDIDATES:
+        return process
+    clean = class_scores(log_probs(chosen.network(), found.particles, (), images.x_test), images.y_test)
+    return {**clean, **_attacked(preset, chosen, found, task, cell, store), **process}
 
 
 def _attacked(
@@ -204,6 +213,8 @@ def _source(preset: Preset, task: ImageTask, store: Store | None) -> LogProbs:
 
 def view(rows: Sequence[Row]) -> View:
     """Return a table with a line per method: clean scores beside the paper's, and accuracy under each attack."""
+    if rows and all(row.cell.method in CANDIDATES for row in rows):
+        return method_table(rows, {name: name for name in CANDIDATES}, "Rates, by held-out digits", TUNING)
     return _table(rows, {**CLEAN, **ATTACKS}, PUBLISHED)
 
 
@@ -243,7 +254,7 @@ EXPERIMENTS = {
     "mnist-adversarial": Experiment(
         cells=cells,
         run=run_cell,
-        label=lambda cell: f"{LABELS[cell.method]}, seed {cell.seed}",
+        label=lambda cell: f"{LABELS.get(cell.method, cell.method)}, seed {cell.seed}",
         view=view,
         figure=lambda rows: attack_curves(rows, LABELS),
     )

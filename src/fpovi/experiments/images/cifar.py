@@ -12,9 +12,9 @@ images of a batch, where the code takes the first; and the last batch of an epoc
 The preset ``subset`` is for two cores: a fifth of the images, ResNet-8, and a rate that falls along half a cosine.
 
 Repulsion between functions has cost accuracy in every publication. What might be done about it has a method each, all
-with the ensemble's prior of weights in the place of one over functions, and repulsion times one factor that held-out
-images chose: at points off the data alone, between the features of the last hidden layer, where the loss is large, or
-in the first two thirds of the steps.
+with the ensemble's prior of weights in the place of one over functions, and repulsion times one factor, as large as
+held-out images allow: at points off the data alone, between the features of the last hidden layer, where the loss is
+large, or in the first two thirds of the steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,6 +31,7 @@ from fpovi._lookup import lookup
 from fpovi.experiments.harness.experiment import Experiment, Options, Watch, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.view import View
+from fpovi.experiments.images.mnist import TUNING
 from fpovi.experiments.images.residual import LABELS, Setting, in_steps, method, network
 from fpovi.experiments.images.training import (
     Images,
@@ -43,6 +44,7 @@ from fpovi.experiments.images.training import (
     prepare,
     train_images,
 )
+from fpovi.experiments.images.tuning import candidates
 from fpovi.experiments.images.under_attack import Attacked, accuracy_in_ball, plain_source, radius_curves
 from fpovi.experiments.images.view import CLEAN, Column, method_table, radius_figure
 from fpovi.robustness import LogProbs, ood_scores
@@ -75,28 +77,36 @@ class Preset(NamedTuple):
     hold_out: bool = True
 
 
+# candidates for the factor on repulsion, and the largest that costs less than 5 % of the NLL of held-out images
+CANDIDATES = candidates({"f-weights": {"repulsion": (1.0, 100.0, 1000.0, 10_000.0)}})
+SMALL = Setting(8, 8, 4, optax.cosine_decay_schedule, repulsion=1000.0)
 PRESETS = {
     "quick": Preset(
         "cifar10", Setting(8, 4, 3, optax.cosine_decay_schedule), rows=2000, epochs=3, batch_size=100, attacked=100,
         seeds=1, methods=("single", "ensemble", "f-gfsf", "f-extra"), repeated=(),
     ),
     "subset": Preset(
-        "cifar10", Setting(8, 8, 4, optax.cosine_decay_schedule), rows=None, epochs=30, batch_size=128, attacked=1000,
-        seeds=3, methods=tuple(LABELS), repeated=("single", "ensemble", "f-gfsf", "f-extra"),
+        "cifar10", SMALL, rows=None, epochs=30, batch_size=128, attacked=1000, seeds=3,
+        methods=tuple(LABELS), repeated=("single", "ensemble", "f-gfsf", "f-extra"),
     ),
     "paper": Preset(
         "cifar10-full", Setting(32, 16, 8, in_steps, share=2 / 8), rows=None, epochs=200, batch_size=128,
         attacked=1000, seeds=3, methods=("single", "ensemble", "f-svgd", "f-gfsf"),
         repeated=("single", "ensemble", "f-svgd", "f-gfsf"), hold_out=False,
     ),
+    "tuning": Preset(
+        "cifar10", SMALL, rows=4000, epochs=12, batch_size=128, attacked=0, seeds=1,
+        methods=tuple(CANDIDATES), repeated=(),
+    ),
 }  # fmt: skip
+# its norm beside that of the likelihood's score, in the middle epoch and in the last
+REPULSION = {"repulsion_middle": Column("repulsion, middle"), "repulsion_end": Column("end")}
 SCORES = {
     **CLEAN,
     "single_error": Column("error of one, %", 100.0),
     **{f"noise_{std:g}_nll": Column(f"NLL, noise {std:g}") for std in NOISES},
     "clothes_auroc_entropy": Column("AUROC, clothes", more=True),
-    "repulsion_middle": Column("repulsion, middle"),
-    "repulsion_end": Column("end"),
+    **REPULSION,
 }
 ATTACKS = {
     **{f"own_{radius}": Column(f"FGSM {radius}", more=True) for radius in RADII},
@@ -117,29 +127,29 @@ def cells(options: Options) -> list[Cell]:
     """Return the cells of every method of a preset, and of those that it repeats with more seeds."""
     preset = lookup(PRESETS, options.preset, "preset")
     known = {chosen.dataset for chosen in PRESETS.values()}
-    found = image_cells("cifar", options, preset.seeds, (preset.dataset,), preset.methods, known, LABELS)
+    known_methods = LABELS.keys() | CANDIDATES.keys()
+    found = image_cells("cifar", options, preset.seeds, (preset.dataset,), preset.methods, known, known_methods)
     repeated = options.methods or preset.repeated
     return [cell for cell in found if cell.method in repeated or cell.seed == found[0].seed]
 
 
 def run_cell(cell: Cell, watch: Watch = silent, store: Store | None = None) -> dict[str, Any]:
-    """Return scores of test images as they are, noisy and attacked, and how well clothes are told from them."""
+    """Return scores of test images as they are, noisy, attacked and foreign; of a candidate, those of held-out ones."""
     preset = lookup(PRESETS, cell.preset, "preset")
     images = prepare(cell.dataset, preset.rows, hold_out=preset.hold_out)
-    chosen = method(cell.method, preset.setting, len(images.train.x))
+    name, choice = CANDIDATES.get(cell.method, (cell.method, {}))
+    setting = preset.setting._replace(repulsion=choice.get("repulsion", preset.setting.repulsion))
+    chosen = method(name, setting, len(images.train.x))
     task = ImageTask(
         cell.seed, images, preset.epochs, preset.batch_size, checkpoint=checkpoint_of(store, cell),
         choose=preset.hold_out,
     )  # fmt: skip
     found = train_images(task, chosen, watch)
+    process = {"epoch": found.epoch, "valid_nll": found.valid_nll, **_repulsion(found, task)}
+    if cell.method in CANDIDATES:
+        return process
     model = LogProbs(network(preset.setting.depth, preset.setting.width), found.particles, found.network_state)
-    return {
-        **_scores(model, images),
-        **_attacked(cell, preset, model, task, store),
-        **_repulsion(found, task),
-        "epoch": found.epoch,
-        "valid_nll": found.valid_nll,
-    }
+    return {**_scores(model, images), **_attacked(cell, preset, model, task, store), **process}
 
 
 def _scores(model: LogProbs, images: Images) -> dict[str, float]:
@@ -193,6 +203,9 @@ def clothes_like(images: Images) -> Float[np.ndarray, "N 32 32 3"]:
 
 def view(rows: Sequence[Row]) -> View:
     """Return a table with a line per method: scores of images as they are, noisy and foreign, and under attack."""
+    if rows and all(row.cell.method in CANDIDATES for row in rows):
+        labels, columns = {name: name for name in CANDIDATES}, {**TUNING, **REPULSION}
+        return method_table(rows, labels, "Factors on repulsion, by held-out images", columns)
     return _table(rows, {**SCORES, **ATTACKS})
 
 
@@ -235,7 +248,7 @@ EXPERIMENTS = {
     "cifar": Experiment(
         cells=cells,
         run=run_cell,
-        label=lambda cell: f"{LABELS[cell.method]}, seed {cell.seed}",
+        label=lambda cell: f"{LABELS.get(cell.method, cell.method)}, seed {cell.seed}",
         view=view,
         figure=figure,
     )

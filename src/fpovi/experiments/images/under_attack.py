@@ -7,7 +7,6 @@ through a plain ensemble; and a radius that leaves nothing of an image must leav
 """
 
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +18,7 @@ from fpovi.experiments.harness.experiment import silent
 from fpovi.experiments.harness.store import Store
 from fpovi.experiments.images.methods import Method
 from fpovi.experiments.images.training import ImageTask, log_probs, train_images
+from fpovi.fitting.training import fingerprint_of
 from fpovi.persistence import flatten_tree, read_file, restore_tree, write_file
 from fpovi.robustness import LOSSES, LogProbs, Redrawn, fgsm, pgd, trajectory, uncertainties
 
@@ -139,9 +139,8 @@ def plain_source(task: ImageTask, ensemble: Method, settings: str, store: Store 
         settings: what else tells it from others: the name of a preset and what that says.
         store: beside whose rows; nothing is kept without one.
     """
-    fingerprint = f"{settings} {task.seed} {task.epochs} {task.batch_size} {task.images.train.x.shape}"
-    name = sha256(fingerprint.encode()).hexdigest()[:16]
-    path = None if store is None else store.path.parent / f".{name}.source"
+    fingerprint = fingerprint_of(f"{settings} {task.seed} {task.epochs} {task.batch_size}", task.images.train)
+    path = None if store is None else store.path.parent / f".{fingerprint[:16]}.source"
     start = ensemble.algorithm(task.images.train.x, task.steps).algorithm.init
     template = jax.eval_shape(lambda key: start(key, ensemble.members), jax.random.key(0))
     if path is not None and path.exists():
