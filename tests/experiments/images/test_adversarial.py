@@ -76,6 +76,7 @@ def test_a_candidate_says_how_it_did_on_held_out_images(monkeypatch):
     rows = [Row(cell, found, 60.0, {}) for cell in adversarial.cells(Options("tuning"))]
     assert len(rows) == len(adversarial.CANDIDATES)
     assert "NLL, held-out" in markdown(adversarial.view(rows))
+    assert not adversarial.EXPERIMENTS["mnist-adversarial"].figure(rows).axes[0].lines
 
 
 def test_presets_name_methods():

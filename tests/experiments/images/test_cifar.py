@@ -86,6 +86,7 @@ def test_a_candidate_says_how_it_did_on_held_out_images(small):
     rows = [Row(cell, found, 60.0, {}) for cell in cifar.cells(Options("tuning"))]
     assert len(rows) == len(cifar.CANDIDATES)
     assert "NLL, held-out" in markdown(cifar.view(rows))
+    assert not cifar.figure(rows).axes[0].lines
 
 
 def test_clothes_become_photographs_of_their_own_background(monkeypatch):
@@ -120,8 +121,10 @@ def test_tables_and_figure_show_a_line_per_method():
     assert "NLL" not in attacked
     figure = cifar.figure(rows)
     assert len(figure.axes) == 6
-    assert [line.get_label() for line in figure.axes[2].lines] == [cifar.LABELS[m] for m in
-                                                                   ("single", "ensemble", "f-late")]  # fmt: skip
+    assert [line.get_label() for line in figure.axes[2].lines] == ["one network", "ensemble"]  # those with more seeds
+    assert [label.get_text() for label in figure.axes[3].get_yticklabels()] == [
+        "one network", "ensemble", "… repulsion that ends after two thirds",
+    ]  # fmt: skip
 
 
 def test_the_paper_s_numbers_stand_beside_those_of_its_images():

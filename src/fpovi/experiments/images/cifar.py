@@ -241,7 +241,8 @@ def _at_radii(row: Row) -> dict[str, float]:
 def figure(rows: Sequence[Row]) -> Figure:
     """Draw accuracy against the radius of one step, and a point per method for NLL and accuracy under PGD."""
     points = {"nll": "NLL", "pgd_1": "accuracy, PGD 1/255", "pgd_2": "accuracy, PGD 2/255"}
-    return radius_figure(rows, LABELS, (0, *RADII), points)
+    preset = PRESETS[rows[0].cell.preset]
+    return radius_figure(rows, LABELS, (0, *RADII), points, preset.repeated or preset.methods)
 
 
 EXPERIMENTS = {

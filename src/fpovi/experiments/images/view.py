@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of classifiers of images, a line for each method, and the curves of what attacks and shifts do to them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
@@ -115,12 +115,17 @@ def attack_curves(rows: Sequence[Row], labels: Mapping[str, str]) -> Figure:
             axes[1, column].set_xlabel("steps of .01 towards 0")
         axes[0, 0].set(ylabel="accuracy", ylim=(0, 1))
         axes[1, 0].set(ylabel="entropy, nats", ylim=(0, None))
-        axes[0, -1].legend(fontsize=9)
+        if methods:
+            axes[0, -1].legend(fontsize=9)
     return drawing
 
 
 def radius_figure(
-    rows: Sequence[Row], labels: Mapping[str, str], radii: Sequence[float], points: Mapping[str, str]
+    rows: Sequence[Row],
+    labels: Mapping[str, str],
+    radii: Sequence[float],
+    points: Mapping[str, str],
+    with_curves: Collection[str],
 ) -> Figure:
     """Draw accuracy against the radius of a step along each gradient, and below a point per method for some metrics.
 
@@ -129,6 +134,7 @@ def radius_figure(
         labels: the methods to show, in this order, and their names.
         radii: of the steps, in any unit.
         points: metrics and their labels, as many as there are attacks.
+        with_curves: the methods that have curves, no more than can be told apart.
     """
     methods = [name for name in labels if any(row.cell.method == name for row in rows)]
     of_method = {name: [row.metrics for row in rows if row.cell.method == name] for name in methods}
@@ -137,8 +143,8 @@ def radius_figure(
         axes = drawing.subplots(2, len(ATTACKS), sharey="row", squeeze=False)
         for column, (attack, title) in enumerate(ATTACKS.items()):
             panel = axes[0, column]
-            for number, (name, found) in enumerate(of_method.items()):
-                accuracy = np.mean([metrics["curves"][attack]["accuracy"] for metrics in found], axis=0)
+            for number, name in enumerate(name for name in methods if name in with_curves):
+                accuracy = np.mean([metrics["curves"][attack]["accuracy"] for metrics in of_method[name]], axis=0)
                 panel.plot(accuracy, DASHES[number % len(DASHES)], color=_colour(name), label=labels[name])
             panel.set(title=title, xlabel="radius", xticks=range(len(radii)), xticklabels=[f"{r:g}" for r in radii])
         for column, (metric, title) in enumerate(points.items()):
@@ -152,7 +158,8 @@ def radius_figure(
             panel.grid(axis="both", color=MUTED, alpha=0.2)
         axes[0, 0].set(ylabel="accuracy", ylim=(0, 1))
         axes[1, 0].set_yticks(range(len(methods)), [labels[name] for name in methods])
-        axes[0, -1].legend(fontsize=8)
+        if methods:
+            axes[0, -1].legend(fontsize=8)
     return drawing
 
 
