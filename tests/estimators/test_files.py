@@ -2,16 +2,19 @@
 """Models in files: read in another process they predict the same bits, and no forgery gets further than one line."""
 
 import json
+import pickle
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fpovi import BNNClassifier, BNNRegressor, load
+from fpovi import BNNClassifier, BNNRegressor, flows, kernels, load, measurement, priors
+from fpovi.fitting.model_file import describe
 from fpovi.persistence import FileError, read_file, write_file
 from support.small_fits import SETTINGS, named_classes, plane, same_fit
 
@@ -95,6 +98,29 @@ def test_parts_given_as_objects_are_asked_for(tmp_path):
     np.testing.assert_array_equal(other.predict(X), model.predict(X))
     with pytest.raises(ValueError, match="colour is none of activation"):
         load(tmp_path / "model.fpovi", activation=cube, colour="red")
+
+
+def test_parts_that_predictions_do_not_need_may_stay_away(tmp_path):
+    X, y = plane()
+    own = {
+        "measurement": measurement.points(X[:3].astype(np.float32)),
+        "prior": priors.flat(),
+        "kernel": kernels.rbf(1.0),
+        "flow": partial(flows.gfsf, ridge=1e-2),
+    }
+    model = BNNRegressor(**{**SETTINGS, **own}).fit(X, y)
+    model.save(tmp_path / "model.fpovi")
+    other = load(tmp_path / "model.fpovi")
+    np.testing.assert_array_equal(other.predict(X), model.predict(X))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(other)).predict(X), model.predict(X))
+    with pytest.raises(ValueError, match=r"flow was an object \(partial\), .* model\.set_params\(flow=…\)"):
+        other.fit(X, y)
+    np.testing.assert_array_equal(other.predict(X), model.predict(X))  # nothing lost
+    other.save(tmp_path / "again.fpovi")
+    assert describe(tmp_path / "again.fpovi")["settings"] == describe(tmp_path / "model.fpovi")["settings"]
+    again = load(tmp_path / "again.fpovi", **own)
+    assert again.get_params()["measurement"] is own["measurement"]
+    assert same_fit(again.fit(X, y), model)
 
 
 def test_no_such_file(tmp_path):

@@ -22,7 +22,8 @@ def load(path: str | os.PathLike[str], **objects: Any) -> Any:
 
     Args:
         path: a file that ``save`` wrote.
-        objects: parts that were given as objects and not by name, such as ``network=…``.
+        objects: parts that were given as objects and not by name. A network, an activation and a likelihood are needed;
+            flow, kernel, prior and measurement set only to learn again.
 
     Raises:
         ValueError: of one line, for a file that is damaged, altered or of a newer fpovi.

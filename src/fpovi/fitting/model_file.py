@@ -14,7 +14,7 @@ import numpy as np
 from fpovi._lookup import lookup
 from fpovi.diagnostics import Diagnostics
 from fpovi.fitting.fit import phase_settings
-from fpovi.fitting.parts import make_spec
+from fpovi.fitting.parts import STAND_INS, MissingPart, make_spec_to_predict
 from fpovi.fitting.phases import start
 from fpovi.fitting.record import KEPT, Fitted
 from fpovi.fitting.training import blank_history
@@ -51,7 +51,7 @@ class ModelFile:
 
 
 class MissingObject(ValueError):
-    """A part of the model was an object, which a file cannot hold; ``part`` is the name of its setting."""
+    """A part that predictions need was an object, which a file cannot hold; ``part`` is the name of its setting."""
 
     def __init__(self, part: str):
         super().__init__(f"the model's {part} was an object, which no file holds: give it, load(path, {part}=…)")
@@ -95,7 +95,7 @@ def read_model(path: str | os.PathLike[str], objects: Mapping[str, Any]) -> Mode
 
     Raises:
         FileError: for a file that is damaged, altered or of a newer fpovi.
-        MissingObject: where a part was an object and is not among ``objects``.
+        MissingObject: where a part that predictions need was an object and is not among ``objects``.
         ValueError: where one of ``objects`` is another than that of the fit.
     """
     header, arrays = read_file(path, kind="model")
@@ -125,7 +125,7 @@ def _restore(header: dict[str, Any], arrays: dict[str, np.ndarray], objects: Map
     encoder = _read_encoder(header["encoder"])
     if math.prod(encoder.shape) != sizes[0] or encoder.input_shape[0] != n_features:
         raise ValueError("its columns and its network do not fit together")
-    spec = make_spec(sizes, parts, encoder.shape)
+    spec = make_spec_to_predict(sizes, parts, encoder.shape)
     kind = lookup(TARGETS, header["estimator"], "estimator")
     if (spec.likelihood.support is Support.CLASSES) != (kind is ClassTarget):
         raise ValueError(f"its likelihood is not one of a {header['estimator']}")
@@ -219,12 +219,16 @@ def _part(name: str, value: Any, objects: Mapping[str, Any]) -> Any:
     if isinstance(value, dict):
         if name in ("random_state", "verbose", "checkpoint"):  # nothing that predictions need
             return None
+        if name in STAND_INS:
+            return MissingPart(name, str(value.get(OBJECT)))
         raise MissingObject(name)
     return tuple(value) if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:
     """Return a setting in JSON types; what has no such form is named only."""
+    if isinstance(value, MissingPart):
+        return {OBJECT: value.kind}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, np.integer | np.floating):

@@ -32,6 +32,23 @@ AUTO = "auto"
 OFFERED = ("network", "likelihood")
 
 
+# what is made in the place of parts that predictions do not need
+STAND_INS = {"flow": "ensemble", "kernel": AUTO, "prior": "flat", "measurement": "train_only"}
+
+
+@dataclass(frozen=True)
+class MissingPart:
+    """In the place of a part that was an object, in a model from a file; predictions do without it, fits do not.
+
+    Attributes:
+        part: the name of its setting.
+        kind: what the object was.
+    """
+
+    part: str
+    kind: str
+
+
 def wide_rbf() -> Kernel:
     """Return a kernel wider than the literature's: particles spread rightly in more than a few dimensions too."""
     return rbf(partial(median_lengthscale, factor=2.0))
@@ -110,7 +127,16 @@ def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any], shape: tuple[int
         parts: an estimator's settings ``activation``, ``network``, ``space``, ``flow``, ``kernel``, ``prior``,
             ``measurement`` and ``likelihood``.
         shape: that of an encoded row, a vector by default; of several axes only for a network given in ``parts``.
+
+    Raises:
+        ValueError: for what is no part, and for a :class:`MissingPart`.
     """
+    for name, part in parts.items():
+        if isinstance(part, MissingPart):
+            raise ValueError(
+                f"the model's {name} was an object ({part.kind}), which no file holds, and learning needs it: give it, "
+                f"model.set_params({name}=…)"
+            )
     shape = sizes[:1] if shape is None else shape
     likelihood = choose_likelihood(parts["likelihood"])
     network = choose_network(parts["network"], shape, sizes[-1], likelihood.support is Support.CLASSES)
@@ -125,6 +151,12 @@ def make_spec(sizes: tuple[int, ...], parts: Mapping[str, Any], shape: tuple[int
         measurement=_measurement(parts["measurement"], "halo" if len(shape) == 1 else "shuffled_patches"),
         likelihood=likelihood,
     )
+
+
+def make_spec_to_predict(sizes: tuple[int, ...], parts: Mapping[str, Any], shape: tuple[int, ...]) -> Spec:
+    """Look up parts as :func:`make_spec` does; those that only fits need may be a :class:`MissingPart`."""
+    there = {name: STAND_INS[name] if isinstance(part, MissingPart) else part for name, part in parts.items()}
+    return make_spec(sizes, there, shape)
 
 
 def _named(argument: str, name: str) -> Any:

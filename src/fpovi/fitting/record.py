@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from fpovi.diagnostics import Diagnostics, base_rate, diagnose
 from fpovi.fitting.fit import Rows, generator, take_rows
-from fpovi.fitting.parts import Spec, make_spec
+from fpovi.fitting.parts import Spec, make_spec_to_predict
 from fpovi.fitting.phases import outputs_of
 from fpovi.predictive import Predictive
 from fpovi.tabular import ArrayEncoder, Encoder
@@ -100,4 +100,4 @@ class Fitted:
 
 
 def _restored(sizes: tuple[int, ...], shape: tuple[int, ...], kept: dict[str, Any]) -> Fitted:
-    return Fitted(spec=make_spec(sizes, kept["parts"], shape), **kept)
+    return Fitted(spec=make_spec_to_predict(sizes, kept["parts"], shape), **kept)
