@@ -110,6 +110,13 @@ def test_networks_that_are_not_the_models(folder, place, said):
     assert said in refusal("predict", folder / "model", folder / "new.npy", *place)
 
 
+def test_a_module_that_fails_with_an_attribute_is_not_one_without_the_name(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "broken_nets.py").write_text("import math\nnetwork = math.no_such_thing\n")
+    said = refusal("predict", folder / "model", folder / "new.npy", "--network", "broken_nets:network")
+    assert "cannot be imported: AttributeError: module 'math' has no attribute 'no_such_thing'" in said
+
+
 def test_targets_are_needed_to_evaluate(folder):
     assert "give a .npz file with the arrays X and y" in refusal(
         "evaluate", folder / "model", folder / "new.npy", *NETWORK

@@ -51,8 +51,9 @@ def import_network(place: str) -> Any:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        return getattr(import_module(module), name)
-    except AttributeError as error:
-        raise ValueError(f"--network {place}: {module} has no {name}") from error
+        found = import_module(module)
     except Exception as error:  # whatever the user's module does
         raise ValueError(f"--network {place}: cannot be imported: {type(error).__name__}: {error}") from error
+    if not hasattr(found, name):
+        raise ValueError(f"--network {place}: {module} has no {name}")
+    return getattr(found, name)
