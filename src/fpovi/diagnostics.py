@@ -10,6 +10,7 @@ from scipy.special import gammaln
 from fpovi.types import Info, Support
 
 LEAST_GAIN = 0.02  # nats per row over the base rate
+OF_ENTROPY = 0.1  # and where no more can be gained than the entropy of rare labels, so much of that
 COLLAPSED = 0.99  # similarity off the data, above which something is wrong
 PRIOR_DOMINATES, PRIOR_NEGLIGIBLE = 100.0, 1e-4  # ratio of the prior's score to the likelihood's
 STILL_CLIMBING = 0.05  # nats per row and tenth of the run
@@ -93,6 +94,7 @@ def diagnose(
     off_data: Float[np.ndarray, "n C k"],
     noise: float | None,
     gain: float | None = None,
+    least_gain: float = LEAST_GAIN,
 ) -> Diagnostics:
     """Return what a fit's history and functions say about it.
 
@@ -102,12 +104,13 @@ def diagnose(
         off_data: values of the same particles at C inputs well away from the training inputs.
         noise: noise scale in standard deviations of the target; None for likelihoods without one.
         gain: nats per training row by which the fit is better than :func:`base_rate`; None if that is not known.
+        least_gain: the gain of a fit that has learned something.
 
     Returns:
         Findings about skill, convergence, the balance of prior and data, collapse and growth of disagreement,
         and noise.
     """
-    findings = [] if gain is None else [_skill(gain)]
+    findings = [] if gain is None else [_skill(gain, least_gain)]
     findings += [_convergence(history), _balance(history)]
     if on_data.shape[0] > 1:
         findings += [_collapse(off_data, noise), _growth(on_data, off_data)]
@@ -140,8 +143,19 @@ def base_rate(support: Support, y: Shaped[np.ndarray, "N m"], weight: Float[np.n
     return float(-np.sum(np.log(2 * np.pi * np.e * variance)) / 2)
 
 
-def _skill(gain: float) -> Finding:
-    if gain < LEAST_GAIN:
+def enough_gain(support: Support, base: float) -> float | None:
+    """Return the gain over a :func:`base_rate` of a fit that has learned something; None if there is nothing to learn.
+
+    >>> enough_gain(Support.CLASSES, np.log(0.5)), round(enough_gain(Support.CLASSES, -0.05), 3)
+    (0.02, 0.005)
+    """
+    if support.labels and base == 0:
+        return None
+    return min(LEAST_GAIN, -OF_ENTROPY * base) if support.atoms else LEAST_GAIN
+
+
+def _skill(gain: float, least: float) -> Finding:
+    if gain < least:
         verdict = "no better than a model that looks at no input"
         remedy = 'more max_epochs, prior="auto", another network or scaling, or a look at whether X tells of y at all'
         return Finding("skill", gain, False, verdict, remedy)

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
-from fpovi.diagnostics import Diagnostics, base_rate, diagnose
+from fpovi.diagnostics import Diagnostics, base_rate, diagnose, enough_gain
 from fpovi.fitting.fit import Rows, generator, take_rows
 from fpovi.fitting.parts import Spec, make_spec_to_predict
 from fpovi.fitting.phases import outputs_of
@@ -18,7 +19,7 @@ from fpovi.predictive import Predictive
 from fpovi.tabular import ArrayEncoder, Encoder
 from fpovi.tabular.blocks import encoded_chunks, row_blocks
 from fpovi.tabular.target import Target
-from fpovi.types import Info, Key, Scales, State
+from fpovi.types import Info, Key, Scales, State, Support
 
 MOST_LOOKED_AT, FAR = 256, 2.0  # rows that a diagnosis looks at, and how many standard deviations it goes past them
 KEPT = ("particles", "params", "network_state")  # of a state: all that predictions need
@@ -79,17 +80,23 @@ class Fitted:
         return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
 
     def diagnose(self, key: Key, rows: Rows) -> Diagnostics:
-        """Diagnose the fit at some of the encoded training rows, and at as many points well past them."""
-        rng = generator(key)
-        at, y, weight = take_rows(rows, rng.permutation(len(rows[0]))[:MOST_LOOKED_AT])
+        """Diagnose the fit at some of the encoded training rows, and at as many points well past them.
+
+        Of labels, rare ones are looked at as often as others, and count by their share of all rows.
+        """
+        rng, support = generator(key), self.spec.likelihood.support
+        chosen, weight = _rows_to_look_at(rng, rows, support)
+        at, y, _ = take_rows(rows, chosen)
         past = at + FAR * rng.normal(size=at.shape)
         has_noise = bool(jax.tree.leaves(self.state.params))
         noise = float(np.mean(jax.vmap(self.spec.likelihood.noise)(self.state.params))) if has_noise else None
         f = self.values(at)
         predictive = self._predictive(jnp.asarray(f), np.zeros(()), np.ones(()))
         log_prob = float(np.average(np.asarray(predictive.log_prob(y)), weights=weight))
-        gain = log_prob - base_rate(self.spec.likelihood.support, y, weight)
-        return diagnose(self.history, f, self.values(past), noise, gain)
+        base = base_rate(support, *rows[1:])
+        least = enough_gain(support, base)
+        skill = () if least is None else (log_prob - base, least)
+        return diagnose(self.history, f, self.values(past), noise, *skill)
 
     def _predictive(self, f: Float[Array, "n N k"], shift: Any, scale: Any) -> Predictive:
         units = (jnp.asarray(unit, jnp.float32) for unit in (shift, scale))
@@ -97,6 +104,24 @@ class Fitted:
 
     def _outputs(self, block: Float[np.ndarray, "B *d_x"]) -> Float[Array, "n B k"]:
         return outputs_of(self.spec, self.scales, self.state.particles, self.state.network_state, block)
+
+
+def _rows_to_look_at(
+    rng: np.random.Generator, rows: Rows, support: Support
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return places of rows at random, the same number of each label if there are labels, and what each stands for."""
+    _, y, weight = rows
+    order = rng.permutation(len(y))
+    if not support.labels:
+        return order[:MOST_LOOKED_AT], weight[order[:MOST_LOOKED_AT]]
+    _, label = np.unique(y, axis=0, return_inverse=True)
+    by_label = order[np.argsort(label[order], kind="stable")]
+    counts = np.bincount(label)
+    turn = np.empty(len(y), np.int64)  # of a row among those of its label
+    turn[by_label] = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
+    chosen = order[np.argsort(turn[order], kind="stable")][:MOST_LOOKED_AT]
+    whole, seen = (np.bincount(label[some], weight[some], len(counts)) for some in (order, chosen))
+    return chosen, weight[chosen] * (whole[label[chosen]] / seen[label[chosen]])
 
 
 def _restored(sizes: tuple[int, ...], shape: tuple[int, ...], kept: dict[str, Any]) -> Fitted:
