@@ -87,6 +87,8 @@ class Network(NamedTuple):
     ``state`` carries what a forward pass leaves behind (BatchNorm statistics) and is empty for most networks. ``train``
     is False where nothing is learned, True where all rows of x are, and a number where so many leading rows are: what
     follows them are points that are no data, and must leave no trace in the state nor in the outputs of the others.
+    Batch statistics are those of the leading rows, and all rows are normalised by them. The same holds for draws from
+    the prior, whose leading rows are a quarter of a step's labelled ones.
     """
 
     init: Callable[[Key], tuple[PyTree, PyTree]]
@@ -168,7 +170,7 @@ class FunctionPrior(NamedTuple):
     A prior that learns from step to step keeps a carry: ``init(key, particles) -> carry``, which may look at the
     networks as they begin, and ``advance(key, carry, f, x) -> (score, carry)``, which then takes the place of ``score``
     in a run. ``for_classes`` says that it is a prior over normalised logits. With ``takes_context`` the algorithm adds
-    ``context=`` to the arguments of ``score``, labelled inputs ``(C, *d_x)`` that its draws see beside x.
+    ``context=`` to the arguments of ``score``, labelled inputs ``(C, *d_x)`` whose batch statistics its draws have.
     """
 
     score: Callable[..., Float[Array, "n B k"]]

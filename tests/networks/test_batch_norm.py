@@ -58,12 +58,54 @@ def test_points_that_are_no_data_leave_no_trace(name, key):
     assert all(jnp.array_equal(a, b) for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(still), strict=True))
 
 
-def test_resnet_normalises_extra_points_as_the_labelled_ones(key):
-    network = NETWORKS["resnet"]
+@pytest.mark.parametrize("name", NETWORKS)
+def test_points_that_are_no_data_are_normalised_as_those_that_are(name, key):
+    """From the first step on, when running statistics are still those of no data."""
+    network = NETWORKS[name]
     theta, state = network.init(key)
-    x = jax.random.normal(key, (ROWS, *IMAGE))
-    twice, _ = network.apply(theta, state, jnp.concatenate([x, x]), ROWS)
-    np.testing.assert_allclose(twice[ROWS:], twice[:ROWS], rtol=1e-5, atol=1e-6)
+    x = 3 + 2 * jax.random.normal(key, (ROWS, *IMAGE))
+    apply = jax.jit(lambda x: network.apply(theta, state, jnp.concatenate([x, x]), ROWS)[0])
+    twice = apply(x)
+    np.testing.assert_allclose(twice[ROWS:], twice[:ROWS], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["equinox", "flax"])
+def test_statistics_have_derivatives_at_points_that_are_no_data(name, key):
+    """These networks normalise what is linear in x: twice as large a batch has the same outputs."""
+    network = NETWORKS[name]
+    theta, state = network.init(key)
+    x = 3 + 2 * jax.random.normal(key, (ROWS + 3, *IMAGE))
+    squares = jax.jit(lambda scale: jnp.sum(network.apply(theta, state, scale * x, ROWS)[0][ROWS:] ** 2))
+    assert abs(jax.grad(squares)(1.0)) < 1e-3 * squares(1.0)
+
+
+def test_running_statistics_of_equinox_go_on_as_they_would(key):
+    network = NETWORKS["equinox"]
+    theta, state = network.init(key)
+    x = jax.random.normal(key, (ROWS + 3, *IMAGE))
+    apply = jax.jit(network.apply, static_argnums=3)
+    alone = together = state
+    for scale in (1.0, 2.0, 3.0):
+        _, alone = apply(theta, alone, scale * x[:ROWS], True)
+        _, together = apply(theta, together, scale * x, ROWS)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), together, alone)
+
+
+class OtherState(flax.linen.Module):
+    @flax.linen.compact
+    def __call__(self, x, train):
+        mean = self.variable("statistics", "mean", jnp.zeros, 3)
+        if train:
+            mean.value = 0.5 * mean.value + 0.5 * x.mean((0, 1, 2))
+        return flax.linen.BatchNorm(use_running_average=not train)(x - mean.value).mean((1, 2))
+
+
+def test_other_state_of_flax_sees_no_points_that_are_no_data(key):
+    network = from_flax(OtherState(), jnp.zeros((1, *IMAGE)))
+    theta, state = network.init(key)
+    x = jax.random.normal(key, (ROWS + 3, *IMAGE)).at[ROWS:].multiply(100)
+    _, after = network.apply(theta, state, x, ROWS)
+    np.testing.assert_allclose(after["statistics"]["mean"], x[:ROWS].mean((0, 1, 2)) / 2, rtol=1e-5)
 
 
 def test_statistics_by_hand(key):

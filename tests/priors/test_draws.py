@@ -89,16 +89,18 @@ def test_a_network_without_a_description_is_asked_for_weights(key):
 
 
 def test_networks_with_batch_statistics_are_drawn_beside_a_context(key):
-    """The statistics are those of points and context: one more point that is far away changes all of them."""
+    """The statistics are those of the context: a point far away changes none of the others."""
     network, x = resnet(8, width=2, classes=3), jax.random.normal(key, (2, 4, 4, 3))
     context = 5 + 2 * jax.random.normal(jax.random.key(1), (6, 4, 4, 3))
     draws = jax.jit(lambda *arrays: prior_draws(key, network, *arrays[:1], 4, None, *arrays[1:]))
     beside = draws(x, context)
     assert beside.shape == (4, 2, 3)
     assert not jnp.allclose(beside, draws(x), atol=0.1)
+    np.testing.assert_allclose(beside[:, :1], draws(x.at[1].multiply(100), context)[:, :1], rtol=1e-4, atol=1e-4)
     theta, state = network.sample_prior(jax.random.split(jax.random.split(key, 4)[0])[0]), network.init(key)[1]
-    whole = network.apply(theta, state, jnp.concatenate([x, context]), True)[0]
-    np.testing.assert_allclose(beside[0], whole[:2], rtol=1e-4, atol=1e-4)  # the same sums in another order
+    # as particles are normalised; the same sums in another order
+    whole = network.apply(theta, state, jnp.concatenate([context, x]), len(context))[0]
+    np.testing.assert_allclose(beside[0], whole[-2:], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("prior", [moment_matched, sampled_gp, ssge])

@@ -28,17 +28,18 @@ def prior_draws(
 ) -> Float[Array, "draws B k"]:
     """Draw ``size`` fresh networks from the prior, evaluated at x.
 
-    Batch statistics, where there are any, are those of ``context`` and x together.
+    Batch statistics, where there are any, are those of ``context`` alone, as those of particles are of labelled rows
+    alone; without a context they are those of x.
     """
-    seen = x if context is None else jnp.concatenate([x, context])
+    seen, learned = (x, x.shape[0]) if context is None else (jnp.concatenate([context, x]), context.shape[0])
 
     def one(key: Key) -> Array:
         key_theta, key_state = jax.random.split(key)
         _, state = network.init(key_state)
-        return network.apply(network.sample_prior(key_theta), state, seen, True)[0]
+        return network.apply(network.sample_prior(key_theta), state, seen, learned)[0]
 
     if network.architecture is None:
-        outputs = over_networks(one, jax.random.split(key, size))[:, : x.shape[0]]
+        outputs = over_networks(one, jax.random.split(key, size))[:, -x.shape[0] :]
     else:
         outputs = _layer_by_layer(key, network.architecture, x, size)
     return outputs if likelihood is None else jax.vmap(likelihood.canonical)(outputs)
