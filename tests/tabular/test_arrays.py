@@ -88,6 +88,19 @@ def test_pixels_of_0_to_1_are_refused_where_0_to_255_was_seen():
     encoder(np.zeros_like(whole[:1]))  # a black image is no other unit
 
 
+@pytest.mark.parametrize("scaling", ["whole", "none"])
+def test_flat_images_of_another_unit_are_refused_where_one_scale_is_for_all(scaling):
+    flat = IMAGES.reshape(len(IMAGES), -1)
+    with pytest.raises(ValueError, match="pixels of 0…255"):
+        learn_arrays(flat, scaling=scaling)(flat * 255)
+    learn_arrays(flat, scaling="entry")(flat * 255)  # entries may have units of their own
+
+
+def test_a_constant_image_of_another_unit_is_refused():
+    with pytest.raises(ValueError, match="X has values from 255 to 255"):
+        learn_arrays(IMAGES)(np.full_like(IMAGES[:1], 255))
+
+
 def test_an_unknown_scaling_lists_the_known_ones():
     with pytest.raises(ValueError, match="channel, entry, none, whole"):
         learn_arrays(IMAGES, scaling="pixel")

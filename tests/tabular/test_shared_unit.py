@@ -40,3 +40,25 @@ def test_other_tables_have_columns_of_mean_zero(table):
     encoder = learn_encoder(table)
     measured = [i for i, name in enumerate(encoder.features) if "missing" not in name and "=" not in name]
     assert np.abs(encoder(table)[:, measured].mean(axis=0)).max() < 1e-9
+
+
+def test_numbers_of_another_unit_are_refused():
+    encoder = learn_encoder(DIGITS / 16)
+    for strange in (DIGITS * 16, np.full((1, 64), 255.0)):
+        with pytest.raises(ValueError, match="pixels of 0…255"):
+            encoder(strange)
+        with pytest.raises(ValueError, match="pixels of 0…255"):
+            type(encoder).from_json(encoder.to_json())(strange)
+    encoder(DIGITS[:1] / 1000)  # small fractions may be just that
+    with pytest.raises(ValueError, match="pixels of 0…255"):
+        learn_encoder(DIGITS * 15)(DIGITS / 16)  # but not where numbers were whole
+    learn_encoder(DIGITS * 15)(np.zeros((1, 64)))
+    learn_encoder(DIGITS * np.geomspace(1, 100, 64))(DIGITS * 1e6)  # columns of their own units
+
+
+def test_constant_columns_may_be_kept():
+    encoded = learn_encoder(DIGITS, every_column=True)(DIGITS)
+    # float64, in another order of summation
+    np.testing.assert_allclose(encoded, (DIGITS - DIGITS.mean()) / DIGITS.std(), rtol=1e-12, atol=1e-12)
+    few = learn_encoder([[1.0, 5.0], [2.0, 5.0]], every_column=True)
+    np.testing.assert_allclose(few([[1.5, 5.0], [1.5, 6.0]]), [[0, 0], [0, 1]])

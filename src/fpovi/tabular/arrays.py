@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from fpovi._lookup import lookup
 from fpovi.persistence import plain
 from fpovi.tabular.frame import Columns, as_table
+from fpovi.tabular.unit import Span, check_unit
 from fpovi.tabular.weights import ROUNDING, check_weight, merge_rows
 
 AUTO = "auto"
 SCALINGS = (AUTO, "entry", "channel", "whole", "none")
 POOLED = {"channel": -1, "whole": 0}  # where the axes end that share a mean and a standard deviation
 MOST_AXES = 8
-OTHER_RANGE = 20.0  # times as wide as in training: values of another unit
 BLOCK = 4096  # rows looked at together
 
 
@@ -74,13 +74,9 @@ class ArrayEncoder:
             hint = ": put channels last, np.moveaxis(X, 1, -1)" if turned else ""
             raise ValueError(f"X has rows of shape {numbers.shape[1:]}, but {self.shape} was seen in fit{hint}")
         low, high = _range(numbers)
-        wide = high - low > OTHER_RANGE * (self.high - self.low) > 0
-        dim = 0 < high * OTHER_RANGE < self.high and bool(np.any(numbers != np.round(numbers)))
-        if len(self.shape) > 1 and (wide or dim):
-            raise ValueError(
-                f"X has values from {low:g} to {high:g}, but they went from {self.low:g} to {self.high:g} in fit: "
-                "pixels of 0…255 and of 0…1 are told apart like this, so bring X to the unit of the training rows"
-            )
+        if len(self.shape) > 1 or not self.shift.shape:  # else each entry may have a unit of its own
+            whole = bool(np.all(numbers == np.round(numbers)))
+            check_unit(Span(low, high, whole), Span(self.low, self.high, whole=False))
         return numbers
 
     def to_json(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 """Learn from training rows how to encode a table of any columns as an array of numbers of about unit size."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from fpovi.tabular.category import Category
 from fpovi.tabular.frame import Columns, align, as_frame, names_of
 from fpovi.tabular.measured import Measured
 from fpovi.tabular.shared_unit import in_shared_unit
+from fpovi.tabular.unit import Span, check_unit
 from fpovi.tabular.values import MEASURED, kind_of
 from fpovi.tabular.weights import check_weight
 from fpovi.types import Numbers
@@ -66,10 +67,12 @@ class Encoder:
     Attributes:
         names: what the table's columns are called, or None where they go by position.
         learned: what was learned of each column.
+        span: the range of the training rows where all columns are numbers of one unit, such as pixels, else None.
     """
 
     names: tuple[str, ...] | None
     learned: tuple[Measured | Category | Empty, ...]
+    span: Span | None = None
 
     @property
     def columns(self) -> Columns:
@@ -105,11 +108,13 @@ class Encoder:
             One row per row of X and one column per name in :attr:`features`, free of NaN.
 
         Raises:
-            ValueError: for absent columns, and for values that cannot be encoded, with column and row.
+            ValueError: for absent columns, for values that cannot be encoded, with column and row, and for numbers of
+                another unit than those of training, where all columns have one.
         """
         unknown = lookup(UNKNOWN, unknown, "unknown")
         columns = self.columns
         frame = align(X, columns)
+        self._check_unit(frame)
         encoded = np.zeros((len(frame), len(self.features)))
         start = 0
         for i, column in enumerate(self.learned):
@@ -117,6 +122,16 @@ class Encoder:
             encoded[:, start : start + block.shape[1]] = block
             start += block.shape[1]
         return np.clip(encoded, -FARTHEST, FARTHEST, out=encoded)
+
+    def _check_unit(self, frame: pd.DataFrame) -> None:
+        if self.span is None:
+            return
+        cells = enumerate(self.learned)
+        numbers = np.stack([column.numbers(frame.iloc[:, i], self.columns.label(i), "error") for i, column in cells])
+        if not np.isnan(numbers).all():
+            found = Span.of(numbers)
+            # small fractions are of another unit where numbers were whole, and may be just that where they were not
+            check_unit(found if self.span.whole else found._replace(whole=True), self.span)
 
     def numbers(self, X: Any, unknown: str = "error") -> Float[np.ndarray, "N _"]:
         """Return one number per cell of a table with the same columns, in the learned order and in their own units.
@@ -141,7 +156,8 @@ class Encoder:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON types in which every digit survives."""
         names = None if self.names is None else list(self.names)
-        return {"names": names, "columns": [column.to_json() for column in self.learned]}
+        span = None if self.span is None else self.span.to_json()
+        return {"names": names, "columns": [column.to_json() for column in self.learned], "span": span}
 
     @classmethod
     def from_json(cls, fields: Any) -> "Encoder":
@@ -153,12 +169,15 @@ class Encoder:
         Raises:
             ValueError: for anything that :meth:`to_json` cannot have written.
         """
-        fields = plain.record(fields, "encoder", {"names", "columns"})
+        if isinstance(fields, dict):
+            fields = {"span": None, **fields}  # which files of version 0.1 do not have
+        fields = plain.record(fields, "encoder", {"names", "columns", "span"})
         names = None if fields["names"] is None else plain.distinct_texts(fields["names"], "names")
         columns = plain.items(fields["columns"], "columns")
         if not columns or (names is not None and len(names) != len(columns)):
             raise ValueError("columns must hold at least one, and as many as there are names")
-        return cls(names, tuple(_column(column) for column in columns))
+        span = None if fields["span"] is None else Span.from_json(fields["span"])
+        return cls(names, tuple(_column(column) for column in columns), span)
 
 
 def _column(fields: Any) -> Measured | Category | Empty:
@@ -166,7 +185,9 @@ def _column(fields: Any) -> Measured | Category | Empty:
     return lookup(COLUMN_READERS, plain.text(kind, "kind of a column"), "kind")(fields)
 
 
-def learn_encoder(X: Any, weight: Numbers | None = None, *, max_categories: int = 50) -> Encoder:
+def learn_encoder(
+    X: Any, weight: Numbers | None = None, *, max_categories: int = 50, every_column: bool = False
+) -> Encoder:
     """Learn from training rows how to encode a table.
 
     Numbers, booleans, dates and durations (in seconds) are standardised; where tails are extreme, after an arcsinh
@@ -182,6 +203,7 @@ def learn_encoder(X: Any, weight: Numbers | None = None, *, max_categories: int 
         X: a data frame, or rows and columns ``(N, d)`` of numbers, strings or dates.
         weight: one number per row, ones by default.
         max_categories: how many levels of a column are kept, the most common ones; others are put together.
+        every_column: keep numbers that do not vary too.
 
     Raises:
         ValueError: for what is no table, and for values that are no numbers, strings, dates or durations.
@@ -209,4 +231,13 @@ def learn_encoder(X: Any, weight: Numbers | None = None, *, max_categories: int 
             learned.append(Category.learn(column, weight, label, int(max_categories)))
         else:
             learned.append(Measured.learn(column, kind, weight, label))
-    return Encoder(names, tuple(in_shared_unit(frame, learned, weight)))
+    columns, span = in_shared_unit(frame, learned, weight)
+    if every_column:
+        kept = next((column.scale for column in columns if span is not None and column.scale is not None), 1.0)
+        columns = [_varying(column, kept) for column in columns]
+    return Encoder(names, tuple(columns), span)
+
+
+def _varying(column: Measured | Category | Empty, scale: float) -> Measured | Category | Empty:
+    """Return a column that is not left out, in this unit if it did not vary."""
+    return replace(column, scale=scale) if isinstance(column, Measured) and column.scale is None else column
