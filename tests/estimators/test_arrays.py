@@ -5,6 +5,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
@@ -81,6 +82,13 @@ def test_a_perceptron_of_the_user_keeps_constant_pixels():
     model = BNNClassifier(network=perceptron, **SETTINGS).fit(DIGITS[TRAIN], LABELS[TRAIN])
     assert np.ptp(DIGITS[TRAIN], axis=0).min() == 0  # some pixels are always 0, and the network wants all 64
     assert np.mean(model.predict(DIGITS[TEST]) == LABELS[TEST]) > 0.85
+
+
+def test_a_perceptron_of_the_user_sees_every_column_of_a_data_frame():
+    frame = pd.DataFrame(DIGITS).add_prefix("pixel ")
+    model = BNNClassifier(network=perceptron, **{**SETTINGS, "max_epochs": 2}).fit(frame[TRAIN], LABELS[TRAIN])
+    assert model.fitted_.encoder.shape == (64,)
+    assert model.predict(frame[TEST]).shape == (597,)
 
 
 @pytest.mark.usefixtures("optimised")

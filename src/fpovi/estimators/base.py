@@ -279,7 +279,8 @@ class BaseBNN(BaseEstimator, ABC):
             raise ValueError(
                 f"scaling={self.scaling!r} is for arrays of numbers: the columns of a table have their own"
             )
-        return learn_encoder(X, weight, max_categories=self.max_categories)
+        # how many columns a network of the user's own takes must not depend on which of them vary
+        return learn_encoder(X, weight, max_categories=self.max_categories, every_column=self.network is not None)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
         """Return X as given, names and number of columns noted or compared, and one finite weight per row."""

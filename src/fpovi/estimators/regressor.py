@@ -36,8 +36,9 @@ class BNNRegressor(RegressorMixin, BaseBNN):
             :mod:`fpovi.measurement`.
         likelihood: "auto" ("gaussian"), "student_t", "heteroscedastic", "mixture", "poisson", or an object of
             :mod:`fpovi.likelihoods`.
-        network: a Flax module or a function ``key -> Equinox module`` in the place of hidden layers. It gets rows as
-            they are, scaled, in any shape.
+        network: a Flax module or a function ``key -> Equinox module`` in the place of hidden layers. It gets arrays
+            as they are, scaled, in any shape; of a data frame all columns of numbers, with those that categories and
+            gaps add.
         learning_rate, batch_size, max_epochs: numbers, or "auto" to choose them by the size of the table; the fewer
             epochs you give, the smaller the mini-batches of a long table are.
         early_stopping: hold out ``validation_fraction`` of the rows, stop when they are predicted no better, and keep
