@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
+from fpovi._fast.convolution import over_networks
 from fpovi.flows import ensemble
 from fpovi.inference import augmented, weight_space
 from fpovi.inference.loop import run
@@ -62,7 +63,7 @@ def maximise(
 
         def total(together: tuple[PyTree, PyTree]) -> tuple[Array, Array]:
             one = lambda key, member, params: objective(key, member, params, batch)  # noqa: E731
-            values, log_lik = jax.vmap(one)(jax.random.split(key, n), *together)
+            values, log_lik = over_networks(one, jax.random.split(key, n), *together)
             return jnp.sum(values), jnp.mean(log_lik)
 
         together = (state.particles, state.params)
