@@ -9,18 +9,15 @@ import pytest
 from scipy import integrate, stats
 
 from fpovi.baselines import sghmc
-from fpovi.baselines.variational import (
+from fpovi.baselines.dropout import dropout, hidden_widths, masked_forward, thinned, unit_masks
+from fpovi.baselines.layers import describe_layers
+from fpovi.baselines.mean_field import (
     MeanField,
     ScaleMixture,
-    describe_layers,
     divergence,
     drawn_divergence,
-    dropout,
     locally_random_forward,
-    masked_forward,
     mean_field,
-    thinned,
-    unit_masks,
 )
 from fpovi.inference.batches import make_batch
 from fpovi.inference.loop import run
@@ -130,17 +127,17 @@ def test_dropout_is_a_forward_pass_with_masks(hidden, unit_weights, key):
     theta, _ = network.init(key)
     layers = describe_layers(network)
     x = jax.random.normal(key, (7, 3))
-    masks = unit_masks(key, theta, 0.4, (7,))
+    masks = unit_masks(key, hidden_widths(theta), 0.4, (7,))
     scaled = jax.tree.map(lambda leaf, factor: np.asarray(leaf * factor), theta, layers.factor)
     outputs = np.asarray(x) @ scaled.weights[0] + scaled.biases[0]
     for layer in range(1, len(sizes) - 1):
         outputs = (np.tanh(outputs) * np.asarray(masks[layer - 1])) @ scaled.weights[layer] + scaled.biases[layer]
     np.testing.assert_allclose(masked_forward(layers, theta, masks, x), outputs, rtol=2e-5, atol=1e-6)
 
-    shared = unit_masks(key, theta, 0.4)
+    shared = unit_masks(key, hidden_widths(theta), 0.4)
     of_thinned, _ = network.apply(thinned(theta, shared), (), x, False)
     np.testing.assert_allclose(masked_forward(layers, theta, shared, x), of_thinned, rtol=2e-5, atol=1e-6)
-    none = unit_masks(key, theta, 0.0)
+    none = unit_masks(key, hidden_widths(theta), 0.0)
     np.testing.assert_allclose(
         masked_forward(layers, theta, none, x), network.apply(theta, (), x, False)[0], rtol=2e-5, atol=1e-6
     )
@@ -148,7 +145,7 @@ def test_dropout_is_a_forward_pass_with_masks(hidden, unit_weights, key):
 
 def test_masks_keep_the_mean(key):
     theta, _ = mlp((1, 30_000, 1)).init(key)
-    (mask,) = unit_masks(key, theta, 0.25)
+    (mask,) = unit_masks(key, hidden_widths(theta), 0.25)
     assert sorted(set(np.asarray(mask).tolist())) == [0, pytest.approx(4 / 3)]
     # a share of 30,000 units is known to .0025
     assert float(mask.mean()) == pytest.approx(1, abs=0.015)

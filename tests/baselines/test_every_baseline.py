@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fpovi.baselines import BASELINES, sghmc
-from fpovi.baselines.variational import describe_layers
+from fpovi.baselines.layers import describe_layers
 from fpovi.inference.batches import make_batch
 from fpovi.likelihoods import categorical, gaussian
 from fpovi.networks import from_equinox, mlp

@@ -7,10 +7,11 @@ state whose particles :func:`fpovi.predict` takes.
 
 from collections.abc import Callable
 
+from fpovi.baselines.dropout import mc_dropout
+from fpovi.baselines.mean_field import ScaleMixture, bayes_by_backprop
 from fpovi.baselines.nuts import NutsDraws, nuts
 from fpovi.baselines.optimisation import map_ensemble
 from fpovi.baselines.sghmc import sghmc
-from fpovi.baselines.variational import ScaleMixture, bayes_by_backprop, mc_dropout
 from fpovi.types import State
 
 BASELINES: dict[str, Callable[..., State]] = {

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.signal import correlate
 
-from fpovi.experiments.images.lenet import LeNet, halved, lenet, masks_of, thinned
+from fpovi.baselines.dropout import unit_masks
+from fpovi.experiments.images.lenet import HIDDEN, LeNet, halved, lenet, thinned
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +50,13 @@ def test_halving_takes_the_maximum_of_four():
 
 
 def test_a_thinning_gives_what_masks_give(network, image, key):
-    masks = masks_of(key, 0.5)
+    masks = unit_masks(key, HIDDEN, 0.5)
     assert [mask.shape for mask in masks] == [(120,), (84,)]
     assert set(np.unique(np.concatenate(masks))) == {0.0, 2.0}
     np.testing.assert_allclose(
         thinned(network, masks)(image), network(image, masks), atol=1e-6
     )  # another order of sums
-    assert [mask.shape for mask in masks_of(key, 0.5, (7,))] == [(7, 120), (7, 84)]
+    assert [mask.shape for mask in unit_masks(key, HIDDEN, 0.5, (7,))] == [(7, 120), (7, 84)]
 
 
 def test_the_prior_gives_every_layer_its_fan_in(key):

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float
 
 from fpovi._lookup import lookup
-from fpovi.baselines.variational import thinnings
+from fpovi.baselines.dropout import thinnings
 from fpovi.experiments.harness.experiment import Experiment, Options, Watch, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.view import View

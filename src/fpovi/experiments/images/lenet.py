@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from fpovi.baselines.dropout import unit_masks
 from fpovi.baselines.optimisation import log_joint, maximise
 from fpovi.experiments.images.methods import (
     DRAWS,
@@ -26,6 +27,7 @@ from fpovi.networks import from_equinox
 from fpovi.types import Algorithm, Batch, Key, Network, PyTree, Scalar
 
 CHANNELS, KERNEL, UNITS = (1, 6, 16), 5, (400, 120, 84, 10)
+HIDDEN = UNITS[1:-1]
 Masks = Sequence[Float[Array, " _"]]
 
 
@@ -87,7 +89,9 @@ def lenet_dropout(network: MakeNetwork, left_out: float = 0.5, optimiser: MakeOp
     """
 
     def draws(key: Key, members: LeNet) -> LeNet:
-        return jax.vmap(lambda key: thinned(only(members), masks_of(key, left_out)))(jax.random.split(key, DRAWS))
+        return jax.vmap(lambda key: thinned(only(members), unit_masks(key, HIDDEN, left_out)))(
+            jax.random.split(key, DRAWS)
+        )
 
     made = method_without_pool(network, 1, lambda made: _dropout(network(), left_out, made), optimiser)
     return made._replace(draws=draws)
@@ -95,17 +99,10 @@ def lenet_dropout(network: MakeNetwork, left_out: float = 0.5, optimiser: MakeOp
 
 def _dropout(network: Network, left_out: float, optimiser: optax.GradientTransformation) -> Algorithm:
     def objective(key: Key, theta: LeNet, params: PyTree, batch: Batch) -> tuple[Scalar, Scalar]:
-        outputs = jax.vmap(theta)(batch.x, masks_of(key, left_out, batch.x.shape[:1]))
+        outputs = jax.vmap(theta)(batch.x, unit_masks(key, HIDDEN, left_out, batch.x.shape[:1]))
         return log_joint(network, LIKELIHOOD, outputs, theta, params, batch)
 
     return maximise(network, LIKELIHOOD, lambda key: network.init(key)[0], objective, lambda theta: theta, optimiser)
-
-
-def masks_of(key: Key, left_out: float, rows: tuple[int, ...] = ()) -> tuple[Float[Array, "*rows _"], ...]:
-    """Draw for every unit of the hidden dense layers (and row) 0 with probability ``left_out``, else 1/(1 − it)."""
-    keys = jax.random.split(key, len(UNITS) - 2)
-    kept = [jax.random.bernoulli(k, 1 - left_out, (*rows, width)) for k, width in zip(keys, UNITS[1:-1], strict=True)]
-    return tuple(mask.astype(jnp.float32) / (1 - left_out) for mask in kept)
 
 
 def thinned(theta: LeNet, masks: Masks) -> LeNet:

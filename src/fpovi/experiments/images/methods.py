@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from fpovi.baselines.variational import MeanField, ScaleMixture, dropout, mean_field, mean_field_draws, thinnings
+from fpovi.baselines.dropout import dropout, thinnings
+from fpovi.baselines.mean_field import MeanField, ScaleMixture, mean_field, mean_field_draws
 from fpovi.inference import augmented, function_space, weight_space
 from fpovi.likelihoods import categorical
 from fpovi.networks import MLP, fan_out_scales, mlp

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 
 from fpovi._lookup import lookup
 from fpovi.augmentation import shift
-from fpovi.baselines.variational import ScaleMixture
+from fpovi.baselines import ScaleMixture
 from fpovi.experiments.harness.experiment import Experiment, Options, Watch, silent
 from fpovi.experiments.harness.store import Cell, Row, Store
 from fpovi.experiments.harness.view import View
