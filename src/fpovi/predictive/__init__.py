@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import equinox as eqx
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from fpovi.inference.particles import forward
+from fpovi.likelihoods import categorical
 from fpovi.predictive.quantile import mixture_quantile, over_particles
 from fpovi.types import Key, Likelihood, Network, Numbers, PyTree, State, Support
 
@@ -45,6 +47,21 @@ def predict(
     if not any(isinstance(unit, jax.core.Tracer) for unit in (shift, scale)):
         _check_units(np.asarray(shift), np.asarray(scale), likelihood, outputs.shape[-1])
     return Predictive(likelihood, likelihood.canonical(outputs), state.params, *units)
+
+
+def of_classes(log_probs: Float[Array | np.ndarray, "n B k"]) -> "Predictive":
+    """Return the mixture of n particles with these log-probabilities of k classes.
+
+    >>> print(of_classes(np.log([[[0.75, 0.25]], [[0.5, 0.5]]])).probs)
+    [[0.625 0.375]]
+    """
+    return Predictive(_categorical(), jnp.asarray(log_probs), (), jnp.zeros(()), jnp.ones(()))
+
+
+@lru_cache
+def _categorical() -> Likelihood:
+    """Return the same object each time: another would be another program."""
+    return categorical()
 
 
 def _check_units(shift: np.ndarray, scale: np.ndarray, likelihood: Likelihood, k: int) -> None:

@@ -11,8 +11,7 @@ from jaxtyping import Array, Float
 
 from fpovi.calibration import evaluate, ood_aupr, ood_auroc, ood_fpr
 from fpovi.calibration.held_out import compute_in_float64
-from fpovi.likelihoods import categorical
-from fpovi.predictive import Predictive
+from fpovi.predictive import Predictive, of_classes
 from fpovi.robustness.log_probs import BLOCK, attackable, values
 from fpovi.robustness.rows import class_places, numbers_of
 from fpovi.types import Key, Numbers, Support
@@ -122,4 +121,4 @@ def _as_predictive(predicted: Predictive | Numbers) -> Predictive:
             f"log-probabilities of shape (particles, rows, classes) are needed, but these have shape {f.shape}, or are "
             "above 0 or NaN"
         )
-    return Predictive(categorical(), jnp.asarray(f), (), jnp.zeros(()), jnp.ones(()))
+    return of_classes(f)

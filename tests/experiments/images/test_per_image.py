@@ -7,7 +7,7 @@ from scipy import stats
 
 from fpovi.calibration import evaluate
 from fpovi.experiments.images.per_image import as_text, compare_on_images, from_text, per_image
-from fpovi.experiments.images.training import as_predictive
+from fpovi.predictive import of_classes
 
 
 def some_log_probs(rng, images, sharpness):
@@ -28,7 +28,7 @@ def rng():
 
 def test_means_over_images_are_the_scores_of_evaluate(runs):
     y, fs = runs
-    ours, other = (evaluate(as_predictive(f), y) for f in fs)
+    ours, other = (evaluate(of_classes(f), y) for f in fs)
     found = compare_on_images([per_image(fs[0], y)], [per_image(fs[1], y)], draws=10)
     assert found["error"].value == pytest.approx(other["accuracy"] - ours["accuracy"], abs=1e-12)
     # evaluate computes probabilities in float32

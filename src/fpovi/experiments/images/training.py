@@ -3,7 +3,6 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,11 +16,11 @@ from fpovi.datasets.images import load_images, validation_split
 from fpovi.experiments.harness.experiment import Options, Watch, grid
 from fpovi.experiments.harness.store import Cell, Store, versions
 from fpovi.experiments.harness.verify import OF_CODE
-from fpovi.experiments.images.methods import LIKELIHOOD, Method
+from fpovi.experiments.images.methods import Method
 from fpovi.fitting.training import belongs_to, fingerprint_of, train
 from fpovi.inference.batches import make_batch
-from fpovi.inference.particles import forward
-from fpovi.predictive import Predictive
+from fpovi.predictive import of_classes
+from fpovi.robustness.log_probs import LogProbs, values
 from fpovi.types import Batch, Network, PyTree, State
 
 BLOCK = 1000  # images at which all particles are evaluated together
@@ -137,7 +136,7 @@ def train_images(task: ImageTask, method: Method, watch: Watch) -> Trained:
     def validate(state: State) -> float:
         particles = method.draws(key_draws, jax.tree.map(jnp.asarray, state.particles))
         f = log_probs(method.network(), particles, state.network_state, task.images.x_valid)
-        looks.append(evaluate(as_predictive(f), task.images.y_valid)["nll"])
+        looks.append(evaluate(of_classes(f), task.images.y_valid)["nll"])
         watch(int(state.step), task.steps, looks[-1])
         return looks[-1]
 
@@ -162,24 +161,12 @@ def _fingerprint(task: ImageTask, pool: Array) -> str:
 
 def log_probs(network: Network, particles: PyTree, network_state: PyTree, x: Pixels) -> Float[np.ndarray, "n N k"]:
     """Return the log-probabilities of all classes for every particle, a block of images at a time."""
-    blocks = [x[first : first + BLOCK] for first in range(0, len(x), BLOCK)]
-    return np.concatenate([np.asarray(_log_probs(network, particles, network_state, block)) for block in blocks], 1)
-
-
-@partial(jax.jit, static_argnums=0)
-def _log_probs(network: Network, particles: PyTree, network_state: PyTree, x: Float[Array, "B *d_x"]) -> Array:
-    outputs, _ = forward(network, particles, network_state, x)
-    return LIKELIHOOD.canonical(outputs)
-
-
-def as_predictive(f: Float[np.ndarray, "n N k"]) -> Predictive:
-    """Return the mixture of particles whose log-probabilities are ``f``."""
-    return Predictive(LIKELIHOOD, jnp.asarray(f), (), jnp.zeros(()), jnp.ones(()))
+    return values(LogProbs(network, particles, network_state), x, jax.random.key(0), BLOCK)
 
 
 def class_scores(f: Float[np.ndarray, "n N k"], y: Labels) -> dict[str, float]:
     """Return error, NLL, Brier score and ECE of the mixture, and the mean error of single particles."""
-    found = evaluate(as_predictive(f), y)
+    found = evaluate(of_classes(f), y)
     single = float(np.mean(np.argmax(f, axis=2) != y))
     return {"error": 1 - found["accuracy"], "nll": found["nll"], "brier": found["brier"], "ece": found["ece"],
             "single_error": single}  # fmt: skip
