@@ -13,10 +13,11 @@ import pytest
 
 from fpovi.bench.contestants import peers
 from fpovi.bench.contestants.ours import PRIOR_DRAWS
-from fpovi.bench.settings import Setting, make_workload
+from fpovi.bench.settings import SETTINGS, Setting, make_workload
 from fpovi.bench.timing import UnavailableError
 from fpovi.flows import ensemble, svgd
 from fpovi.inference import weight_space
+from fpovi.inference.particles import forward, init_particles
 from fpovi.inference.score import noise_direction, weighted_log_likelihood
 from fpovi.kernels import rbf
 from fpovi.priors import moment_matched
@@ -158,6 +159,59 @@ def test_torch_draws_networks_from_our_prior_and_evaluates_them_as_we_do():
     layers = [(tensor(w), tensor(b)) for w, b in zip(theta.weights, theta.biases, strict=True)]
     for outputs in (torch_step.outputs, torch_step.outputs_to_compile):
         assert np.allclose(outputs(layers, tensor(parts.labelled.x)), ours, atol=1e-5)
+
+
+RESNET = SETTINGS["resnet"]._replace(batch=8, n=2, prior_points=3, draws=5)
+
+
+@pytest.mark.parametrize("over", ["one_by_one", "vectorised"])
+def test_residual_networks_of_torch_are_ours(over):
+    """Outputs and statistics of leading rows, to float32 in another order of summation."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from fpovi.bench.contestants import torch_resnet
+
+    parts, key = make_workload(RESNET), jax.random.key(3)
+    theta, state = init_particles(key, parts.network, RESNET.n)
+    x = parts.labelled.x
+    ours, after = forward(parts.network, theta, state, x, 6)
+    found, seen = getattr(torch_resnet, over)(
+        torch_resnet.weights_of(theta), torch.from_numpy(np.array(x)).movedim(-1, 1), 6
+    )
+    np.testing.assert_allclose(found, ours, rtol=1e-3, atol=1e-3)
+    for (mean, variance), their_mean, their_variance in zip(after, seen[::2], seen[1::2], strict=True):
+        np.testing.assert_allclose(0.1 * their_mean, mean, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(0.9 + 0.1 * their_variance, variance, rtol=1e-3, atol=1e-4)
+
+
+def test_a_step_of_residual_networks_of_torch_is_ours():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from fpovi.bench.contestants import torch_resnet
+
+    parts, key = make_workload(RESNET), jax.random.key(5)
+    theirs = torch_resnet.TorchResNetSVGD(RESNET, parts.labelled, torch_resnet.one_by_one)
+    f, x = jax.nn.log_softmax(jax.random.normal(key, (RESNET.n, RESNET.batch, 10))), parts.labelled.x
+    chosen = np.asarray([0, 5, 7])
+
+    @jax.jit
+    def move(f):
+        by = jax.grad(weighted_log_likelihood, argnums=2, has_aux=True)
+        score, _ = by(parts.likelihood, (), f, parts.labelled)
+        prior = moment_matched(parts.network, parts.likelihood, draws=5)
+        score = score.at[:, chosen].add(prior.score(key, f[:, chosen], x[chosen], context=x[:2]))
+        return svgd(f.reshape(2, -1), score.reshape(2, -1), rbf())
+
+    draws = jax.vmap(lambda key: parts.network.sample_prior(jax.random.split(key)[0]))(jax.random.split(key, 5))
+    tensor = lambda array: torch.from_numpy(np.array(array))  # noqa: E731
+    velocity = theirs.velocity(tensor(f), tensor(chosen), torch_resnet.weights_of(draws))
+    ours = np.asarray(move(f)).reshape(f.shape)
+    # eigenvalues at the floor are the rounding errors of 36 directions in which five draws have no variance
+    assert np.allclose(velocity.numpy() / np.abs(ours).max(), ours / np.abs(ours).max(), atol=1e-3)
+    before = [leaf.detach().clone() for leaf in theirs.theta]
+    theirs.runner()(2)
+    assert all(not torch.equal(old, new) for old, new in zip(before, theirs.theta, strict=True))
+    drawn = theirs.prior_networks(4000)
+    for leaf, std in zip(drawn, [0.27, *[(2 / 72) ** 0.5] * 3], strict=False):
+        assert float(leaf.std()) == pytest.approx(std, rel=0.03)  # √(2/fan in), to three standard errors and more
 
 
 @pytest.mark.parametrize(

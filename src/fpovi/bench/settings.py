@@ -113,7 +113,7 @@ SETTINGS = {
         Setting("protein", (9, 100, 1), batch=1000, extra=100),
         Setting("wide", (784, 400, 400, 10), batch=100, extra=0, classes=True),
         Setting("mnist", (784, 400, 400, 10), batch=100, extra=100, n=5, prior_points=2, classes=True, draws=30),
-        Setting("mnist-adversarial", (784, 1000, 1000, 1000, 10), batch=1000, extra=0, classes=True),
+        Setting("mnist-adversarial", (784, 1000, 1000, 1000, 10), batch=250, extra=100, classes=True, draws=40),
         Setting("resnet", (3, 8, 10), batch=128, extra=0, n=8, classes=True, draws=16, depth=8),
     )
 }

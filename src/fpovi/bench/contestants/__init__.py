@@ -67,6 +67,7 @@ def list_contestants() -> list[Contestant]:
         Contestant("peer:pyro", PEER, peers.pyro_svgd, "weight:svgd"),
         Contestant("peer:torch-eager", PEER, partial(peers.torch_f_svgd, compiled=False), TORCH_RIVAL),
         Contestant("peer:torch-compile", PEER, partial(peers.torch_f_svgd, compiled=True), TORCH_RIVAL),
+        Contestant("peer:torch-vmap", PEER, peers.torch_vmap, TORCH_RIVAL),
     ]
 
 

@@ -137,11 +137,30 @@ def pyro_model(setting: Setting, x: Any, y: Any) -> None:
 def torch_f_svgd(setting: Setting, compiled: bool) -> Run:
     """Return a run of f-SVGD with fresh moment-matched draws written in PyTorch; eager, or by ``torch.compile``."""
     import_peer("torch", "torch==2.13.0")
+    if setting.depth and not compiled:
+        return _torch_resnets(setting, "one_by_one")
     if setting.classes:
         raise UnavailableError("written for regression only")
     from fpovi.bench.contestants.torch_step import TorchFunctionSVGD
 
     return TorchFunctionSVGD(setting, make_workload(setting).labelled).runner(compiled)
+
+
+def torch_vmap(setting: Setting) -> Run:
+    """Return a run of f-SVGD of residual networks in PyTorch, all in one pass by ``torch.vmap``."""
+    import_peer("torch", "torch==2.13.0")
+    if not setting.depth:
+        raise UnavailableError("written for residual networks only: peer:torch-eager has perceptrons in one pass")
+    return _torch_resnets(setting, "vectorised")
+
+
+def _torch_resnets(setting: Setting, over: str) -> Run:
+    from fpovi.bench.contestants import torch_resnet
+
+    if setting.extra:
+        raise UnavailableError("written for labelled points only")
+    rows = make_workload(setting).labelled
+    return torch_resnet.TorchResNetSVGD(setting, rows, getattr(torch_resnet, over)).runner()
 
 
 def check_particles(setting: Setting) -> None:
