@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 import fpovi
 from fpovi import BNNClassifier, BNNRegressor
-from fpovi.estimators.base import FitWarning
+from fpovi.estimators import FitWarning
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 IMAGES = DIGITS.reshape(-1, 8, 8, 1)

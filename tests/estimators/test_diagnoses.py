@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fpovi import BNNClassifier, BNNRegressor
-from fpovi.estimators.base import FitWarning
+from fpovi.estimators import FitWarning
 
 SETTINGS = {"hidden_layer_sizes": (16,), "n_particles": 8, "learning_rate": 0.03, "random_state": 0}
 

@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 import fpovi.export as program
 from fpovi import BNNClassifier, BNNRegressor, export_inputs
 from fpovi._lookup import MissingExtraError
-from fpovi.estimators.base import FitWarning
+from fpovi.estimators import FitWarning
 from fpovi.fitting.training import Progressed, blank_history
 from fpovi.persistence import FileError
 from support.own_networks import EquinoxConvNet, FlaxConvNet

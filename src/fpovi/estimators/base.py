@@ -5,8 +5,6 @@ import os
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +12,12 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_consistent_length, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from fpovi._fast.compile_cache import make_room
 from fpovi.diagnostics import Diagnostics
+from fpovi.estimators.inputs import FitWarning, check_columns, check_rows, learn_inputs, restored_on_failure
 from fpovi.export import export_model
 from fpovi.fitting.fit import Keys, Rows, RunSettings, fit_particles, hold_out, mesh_of, whole_particles
 from fpovi.fitting.model_file import PARTS, ModelFile, write_model
@@ -28,19 +27,12 @@ from fpovi.predictive import Predictive
 from fpovi.selection.scales import candidate_scales
 from fpovi.selection.schedule import make_schedule
 from fpovi.selection.trial import tried_scales
-from fpovi.tabular import ArrayEncoder, Encoder, learn_encoder
-from fpovi.tabular.arrays import AUTO as AUTO_SCALING
-from fpovi.tabular.arrays import as_rows, collect_rows, is_array, learn_arrays, seems_channels_first
+from fpovi.tabular.arrays import collect_rows
 from fpovi.tabular.target import Target
 from fpovi.types import Key, Likelihood, State
 
-MIN_ROWS = 2
 LEAST_STEPS = 50  # of a fit from which something is expected
 OF_THE_RUN = ("verbose", "checkpoint", "devices")  # settings that change how a fit is run, and not where it ends
-
-
-class FitWarning(UserWarning):
-    """Raised as a warning when diagnostics find the fit unreliable."""
 
 
 class BaseBNN(BaseEstimator, ABC):
@@ -133,8 +125,8 @@ class BaseBNN(BaseEstimator, ABC):
             raise ValueError("checkpoint needs a random_state, such as 0: no fit can go on with other random numbers")
         run = self._run_settings()  # too few devices are better known before the search for scales
         make_room()
-        with _restored_on_failure(self):
-            X, weight = self._check_rows(X, y, sample_weight, reset=True)
+        with restored_on_failure(self):
+            X, weight = check_rows(self, X, y, sample_weight, reset=True)
             parts = {name: getattr(self, name) for name in PARTS}
             if isinstance(self.likelihood, str) and self.likelihood == AUTO:
                 parts["likelihood"] = self._likelihood
@@ -144,7 +136,7 @@ class BaseBNN(BaseEstimator, ABC):
             weight = self._weigh(y, weight, target)
             kept = weight > 0
             frame = X.iloc[kept] if hasattr(X, "iloc") else np.asarray(X)[kept]
-            encoder = self._learn_encoder(frame, weight[kept])
+            encoder = learn_inputs(self, frame, weight[kept])
             rows = collect_rows(encoder(frame), target.encode(y[kept]), weight[kept])
             key_scales, *keys = jax.random.split(_key_of(self.random_state), 4)
             sizes = layer_sizes(encoder.shape, self.hidden_layer_sizes, target.outputs(likelihood))
@@ -170,13 +162,13 @@ class BaseBNN(BaseEstimator, ABC):
             return self.fit(X, y, sample_weight)
         if not hasattr(self, "rows_"):
             raise ValueError("partial_fit needs the rows seen so far, which a model from a file does not have: use fit")
-        X, weight = self._check_rows(X, y, sample_weight, reset=False)
+        X, weight = check_rows(self, X, y, sample_weight, reset=False)
         before, y = self.fitted_, self._check_target(y)
         new = before.encoder(X, unknown=self.unknown), before.target.encode(y), self._weigh(y, weight, before.target)
         rows = collect_rows(*(np.concatenate(pair) for pair in zip(self.rows_, new, strict=True)))
         keys = jax.random.split(jax.random.fold_in(_key_of(self.random_state), len(rows[0])), 3)
         make_room()
-        with _restored_on_failure(self):
+        with restored_on_failure(self):
             known = {name: getattr(before, name) for name in ("spec", "parts", "scales", "encoder", "target")}
             self._train(self._run_settings(), Keys(*keys), rows, known, before.state)
         return self
@@ -214,7 +206,7 @@ class BaseBNN(BaseEstimator, ABC):
             The mixture over particles: see :class:`~fpovi.Predictive`.
         """
         check_is_fitted(self, "fitted_")
-        return self.fitted_.predictive(self._check_columns(X), self.unknown)
+        return self.fitted_.predictive(check_columns(self, X), self.unknown)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[Any]:
         """Draw all targets together, each draw from one coherent function.
@@ -262,63 +254,6 @@ class BaseBNN(BaseEstimator, ABC):
         """
         check_is_fitted(self, "fitted_")
         export_model(self.fitted_, path, format, force)
-
-    def _learn_encoder(self, X: Any, weight: NDArray[np.float64]) -> Encoder | ArrayEncoder:
-        """Learn to encode tables column by column, and to scale arrays for a user's own network as they are."""
-        chosen = self.scaling != AUTO_SCALING
-        if not chosen and seems_channels_first(X.shape[1:]):
-            warnings.warn(
-                f"X has rows of shape {X.shape[1:]}, which look like channels first; scaling and measurement sets take "
-                'the last axis for channels: np.moveaxis(X, 1, -1), or scaling="whole" and a measurement of your own',
-                FitWarning,
-                stacklevel=3,
-            )
-        if is_array(X) and (self.network is not None or chosen or X.ndim > 2):
-            return learn_arrays(X, weight, self.scaling)
-        if chosen:
-            raise ValueError(
-                f"scaling={self.scaling!r} is for arrays of numbers: the columns of a table have their own"
-            )
-        # how many columns a network of the user's own takes must not depend on which of them vary
-        return learn_encoder(X, weight, max_categories=self.max_categories, every_column=self.network is not None)
-
-    def _check_rows(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[np.float64]]:
-        """Return X as given, names and number of columns noted or compared, and one finite weight per row."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        given, X = X, as_rows(X)
-        validate_data(self, given, reset=reset, skip_check_array=True)
-        check_consistent_length(X, y)
-        rows = X.shape[0]
-        if reset and rows < MIN_ROWS:
-            raise ValueError(f"X has n_samples={rows} rows, but at least {MIN_ROWS} are needed to learn from")
-        weight = _check_sample_weight(sample_weight, np.zeros((rows, 1)), dtype=np.float64, ensure_non_negative=True)
-        if np.sum(weight > 0) < (MIN_ROWS if reset else 1):
-            raise ValueError(f"sample_weight leaves {np.sum(weight > 0)} rows, but at least {MIN_ROWS} are needed")
-        return X, weight
-
-    def _check_columns(self, X: Any) -> Any:
-        """Return X as a table with as many columns, and as called, as those seen in fit."""
-        table = as_rows(X)
-        if isinstance(self.fitted_.encoder, ArrayEncoder):
-            self.fitted_.encoder.check(table)
-        validate_data(self, X if hasattr(X, "iloc") else table, reset=False, skip_check_array=True)
-        return table
-
-
-@contextmanager
-def _restored_on_failure(model: object) -> Iterator[None]:
-    """Give ``model`` back the attributes it came with if what is done inside fails or is interrupted.
-
-    Attributes are replaced in a fit and never changed in place, so remembering which they were is enough.
-    """
-    before = dict(vars(model))
-    try:
-        yield
-    except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
-        raise
 
 
 def _key_of(random_state: Any) -> Key:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fpovi._lookup import lookup
 from fpovi.estimators.base import BaseBNN
+from fpovi.estimators.inputs import check_columns
 from fpovi.predictive import Predictive
 from fpovi.tabular.target import ClassTarget, Target
 from fpovi.types import Likelihood, Support
@@ -115,7 +116,7 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
             Probabilities ``(N, classes)``.
         """
         check_is_fitted(self, "fitted_")
-        answers = self.fitted_.answers(_probabilities, self._check_columns(X), self.unknown)
+        answers = self.fitted_.answers(_probabilities, check_columns(self, X), self.unknown)
         probs = np.asarray(answers, np.float64)
         return probs / probs.sum(axis=1, keepdims=True)
 

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fpovi.estimators.base import BaseBNN
+from fpovi.estimators.inputs import check_columns
 from fpovi.predictive import Predictive
 from fpovi.tabular.target import RealTarget, Target
 from fpovi.types import Likelihood, Support
@@ -79,7 +80,7 @@ class BNNRegressor(RegressorMixin, BaseBNN):
             Means ``(N,)``, or ``(N, m)`` for several targets; with ``return_std`` a pair of such arrays.
         """
         check_is_fitted(self, "fitted_")
-        mean, std = self.fitted_.answers(_mean_and_std, self._check_columns(X), self.unknown)
+        mean, std = self.fitted_.answers(_mean_and_std, check_columns(self, X), self.unknown)
         # to the target's units in float64: in float32, 1e9 and 1e9 + 1 are the same number
         shift, scale = self.fitted_.target.units
         mean = self._shaped(shift + scale * np.asarray(mean, np.float64))
