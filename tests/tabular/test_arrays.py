@@ -31,6 +31,15 @@ def test_auto_is_per_channel_for_images_and_per_entry_for_vectors():
     assert np.array_equal(learn_arrays(IMAGES, scaling="none")(IMAGES), IMAGES.astype(np.float32))
 
 
+def test_auto_is_one_scale_for_flat_images():
+    many = np.random.default_rng(0).integers(0, 256, (200, 60)).astype(float)
+    assert learn_arrays(many).shift.shape == ()
+    assert learn_arrays(many[:, :49]).shift.shape == (49,)
+    assert learn_arrays(many * np.geomspace(1, 100, 60)).shift.shape == (60,)
+    with pytest.raises(ValueError, match="pixels of 0…255"):
+        learn_arrays(many / 255)(many)
+
+
 def test_a_row_of_weight_two_counts_twice_and_one_of_weight_zero_not_at_all():
     weight = np.asarray([2.0] * 10 + [1.0] * 30 + [0.0] * 10)
     weighted = learn_arrays(IMAGES, weight)
@@ -68,6 +77,7 @@ def test_forged_json_is_refused(change):
     ("strange", "said"),
     [
         (np.moveaxis(IMAGES, -1, 1), "put channels last"),
+        (IMAGES[0], r"for one row, X\[None\]"),
         (IMAGES[:, :5], r"rows of shape \(5, 5, 3\)"),
         (IMAGES * 255, "pixels of 0…255"),
         (np.where(IMAGES > 0.5, np.nan, IMAGES), "rows with NaN or infinity, the first at row"),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fpovi._lookup import lookup
 from fpovi.persistence import plain
 from fpovi.tabular.frame import Columns, as_table
+from fpovi.tabular.shared_unit import share_a_range
 from fpovi.tabular.unit import Span, check_unit
 from fpovi.tabular.weights import ROUNDING, check_weight, merge_rows
 
@@ -70,8 +71,9 @@ class ArrayEncoder:
         """Return X as numbers, or raise a ``ValueError`` for what cannot be rows like those of training."""
         numbers = as_numbers(X)
         if numbers.shape[1:] != self.shape:
+            one = numbers.shape == self.shape
             turned = len(self.shape) == 3 and numbers.shape[1:] == (self.shape[2], *self.shape[:2])
-            hint = ": put channels last, np.moveaxis(X, 1, -1)" if turned else ""
+            hint = ": put channels last, np.moveaxis(X, 1, -1)" if turned else ": for one row, X[None]" if one else ""
             raise ValueError(f"X has rows of shape {numbers.shape[1:]}, but {self.shape} was seen in fit{hint}")
         low, high = _range(numbers)
         if len(self.shape) > 1 or not self.shift.shape:  # else each entry may have a unit of its own
@@ -144,8 +146,9 @@ def learn_arrays(X: Any, weight: Any = None, scaling: str = AUTO) -> ArrayEncode
         X: numbers ``(N, *shape)``.
         weight: one number per row, ones by default; rows of weight 0 do not count.
         scaling: "entry" (each place of a row has its mean and standard deviation), "channel" (one pair for each index
-            of the last axis), "whole" (one pair for all), "none", or "auto": "entry" for rows that are vectors,
-            "channel" for all others. What does not vary keeps its unit.
+            of the last axis), "whole" (one pair for all), "none", or "auto": "channel" for rows of several axes;
+            for vectors "whole" if their entries are many that mostly share a range, such as pixels, else "entry". What
+            does not vary keeps its unit.
 
     Raises:
         ValueError: for values that are no finite numbers.
@@ -159,13 +162,18 @@ def learn_arrays(X: Any, weight: Any = None, scaling: str = AUTO) -> ArrayEncode
     numbers, weight = numbers[weight > 0], weight[weight > 0]
     shape, (low, high) = numbers.shape[1:], _range(numbers)
     if scaling == AUTO:
-        scaling = "entry" if len(shape) == 1 else "channel"
+        scaling = "channel" if len(shape) > 1 else "whole" if _of_one_unit(numbers) else "entry"
     mean, variance = (np.zeros(()), np.ones(())) if scaling == "none" else _moments(numbers, weight)
     if scaling in POOLED:
         together = tuple(range(len(shape)))[: POOLED[scaling] or None]
         mean, variance = mean.mean(axis=together), variance.mean(axis=together) + mean.var(axis=together)
     varies = np.sqrt(variance) > ROUNDING * max(abs(low), abs(high))
     return ArrayEncoder(shape, np.asarray(mean), np.where(varies, np.sqrt(variance), 1.0), low, high)
+
+
+def _of_one_unit(numbers: Shaped[np.ndarray, "N d"]) -> bool:
+    low, high = (end.astype(np.float64) for end in (numbers.min(axis=0), numbers.max(axis=0)))
+    return share_a_range(low, high, low < high)
 
 
 def collect_rows(x: Any, y: Any, weight: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:

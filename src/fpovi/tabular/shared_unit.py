@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from fpovi.tabular.measured import Measured
 from fpovi.tabular.unit import Span
@@ -19,6 +19,18 @@ from fpovi.tabular.weights import moments, tally
 
 MANY = 50  # columns, below which each has its own scale
 SAME_END, MOSTLY = 0.05, 0.5  # of the whole range: how near the ends of a column's are; and the share of such columns
+
+
+def share_a_range(low: Float[np.ndarray, " d"], high: Float[np.ndarray, " d"], varies: Bool[np.ndarray, " d"]) -> bool:
+    """Tell whether columns are many, and mostly have the same smallest and largest value.
+
+    Args:
+        low, high: the smallest and largest value of each column.
+        varies: of which columns that is asked.
+    """
+    ends = SAME_END * (high.max() - low.min())
+    alike = (low <= low.min() + ends) & (high >= high.max() - ends)
+    return len(low) >= MANY and bool(varies.any()) and float(np.mean(alike[varies])) >= MOSTLY
 
 
 def in_shared_unit(
@@ -39,14 +51,11 @@ def in_shared_unit(
     {0.14}
     """
     numbers = [column for column in learned if isinstance(column, Measured) and column.kind == "number"]
-    if len(numbers) < max(len(learned), MANY) or any(column.missing for column in numbers):
+    if len(numbers) < len(learned) or any(column.missing for column in numbers):
         return list(learned), None
     values = [column.numbers(frame.iloc[:, i], "", "") for i, column in enumerate(numbers)]
     low, high = (np.asarray([end(of) for of in values]) for end in (np.min, np.max))
-    ends = SAME_END * (high.max() - low.min())
-    alike = (low <= low.min() + ends) & (high >= high.max() - ends)
-    varies = np.asarray([column.scale is not None for column in numbers])
-    if not varies.any() or np.mean(alike[varies]) < MOSTLY:
+    if not share_a_range(low, high, np.asarray([column.scale is not None for column in numbers])):
         return list(learned), None
     each = [moments(*tally(of, weight)) for of in values]
     means, variances = np.asarray([of.mean for of in each]), np.asarray([of.std**2 * of.varies for of in each])
