@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Score predictive distributions on held-out data, and correct them: recalibration and conformal sets."""
 
+from fpovi.calibration.class_shares import estimate_class_shares, with_class_shares
 from fpovi.calibration.conformal import Conformal, aps, conformal, lac
 from fpovi.calibration.crps import crps, crps_rows
 from fpovi.calibration.detection import ood_aupr, ood_auroc, ood_fpr
@@ -20,6 +21,7 @@ __all__ = [
     "crps_rows",
     "ece",
     "ece_range",
+    "estimate_class_shares",
     "evaluate",
     "lac",
     "nll",
@@ -33,4 +35,5 @@ __all__ = [
     "sharpness",
     "temperature_scaling",
     "variance_scaling",
+    "with_class_shares",
 ]
