@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fpovi import BNNClassifier, BNNRegressor, flows, likelihoods, measurement, networks, priors
+from fpovi.estimators import FitWarning
 from fpovi.fitting import parts, training
 from support.small_fits import SETTINGS, named_classes, plane, same_fit
 
@@ -36,6 +37,23 @@ def test_every_name_of_a_regressor(names):
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()
     assert (std > 0).all()
+
+
+def test_a_prior_may_be_made_by_a_function():
+    X, y = named_classes()
+    made = []
+
+    def narrow(network, likelihood):
+        made.append(priors.sampled_gp(network, likelihood, std=0.01))
+        return made[-1]
+
+    settings = {**SETTINGS, "max_epochs": 200, "learning_rate": 0.02}
+    with pytest.warns(FitWarning, match="no better than a model that looks at no input"):
+        probs = BNNClassifier(**{**settings, "prior": narrow}).fit(X, y).predict_proba(X)
+    assert made
+    np.testing.assert_allclose(probs, 1 / 3, atol=0.05)  # logits of a hundredth
+    with pytest.raises(ValueError, match="a function of network and likelihood that returns one"):
+        BNNClassifier(**{**settings, "prior": lambda covariance: None}).fit(X, y)
 
 
 def test_measurement_sets_of_images_refuse_vectors():

@@ -36,7 +36,8 @@ class BNNClassifier(ClassifierMixin, BaseBNN):
             labels it leaves out), "balanced" for the same total in every class, or None. Probabilities are then those
             of a population in which classes have such shares. They are calibrated there, and not on rows like those of
             the fit: on these, rare classes get too much. For probabilities of the rows as they are, leave it None, and
-            put what errors cost into the decision, as in ``predict_proba(X)[:, 1] > 0.1``.
+            put what errors cost into the decision, as in ``predict_proba(X)[:, 1] > 0.1``. For a population with other
+            shares of classes than the rows of the fit there is :func:`fpovi.calibration.with_class_shares`.
 
     >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> model = BNNClassifier(max_epochs=200, random_state=0).fit(X, ["low", "low", "high", "high"])

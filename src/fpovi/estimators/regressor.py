@@ -30,8 +30,10 @@ class BNNRegressor(RegressorMixin, BaseBNN):
         space: compare particles as functions ("function") or as weights ("weight").
         kernel: "auto" (a wide Gaussian), "rbf", "imq", or an object of :mod:`fpovi.kernels`.
         prior: over functions. "auto" is the network's infinite-width limit with the scales that the evidence of the
-            training data picks; "nngp", "width_aware", "moment_matched", "ssge" and "flat" use fixed scales. With
-            ``network``, "auto" is "sampled_gp", with the covariance of draws from that network.
+            training data picks; "nngp", "width_aware", "moment_matched", "sampled_gp", "ssge" and "flat" have fixed
+            ones. With ``network``, "auto" is "sampled_gp", with the covariance of draws from that network. Or an object
+            of :mod:`fpovi.priors`, or a function of network and likelihood that makes one: the scale of logits is, say,
+            ``partial(priors.sampled_gp, std=3.0)``.
         measurement: where functions are compared beside the data: "auto" ("halo", for rows of several axes
             "shuffled_patches"), "kde", "mixup", "shifts", "uniform_box", "train_only", or an object of
             :mod:`fpovi.measurement`.
@@ -46,7 +48,8 @@ class BNNRegressor(RegressorMixin, BaseBNN):
             the best.
         scaling: how arrays of numbers are brought to mean 0 and variance 1, where ``network`` is given or this is not
             "auto": "entry" (each place of a row by itself), "channel" (each index of the last axis), "whole" (all
-            numbers together), "none", or "auto": "entry" for rows that are vectors, "channel" for all others.
+            numbers together), "none", or "auto": "channel" for rows of several axes; for vectors "entry", or
+            "whole" if 50 entries or more mostly share a range, as the pixels of flat images do.
         max_categories: levels of a categorical column that are told apart.
         unknown: what a category unseen in training is at prediction: an "error", or "missing".
         random_state: a whole number makes fits repeatable, bit for bit.

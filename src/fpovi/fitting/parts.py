@@ -208,9 +208,12 @@ def _measurement(measurement: Any, automatic: str) -> Measurement:
 def _prior(prior: Any, automatic: str) -> FunctionPrior | Callable[..., FunctionPrior]:
     if isinstance(prior, str):
         return maker(PRIORS, automatic if prior == AUTO else prior, "prior", *OFFERED)
-    if not isinstance(prior, FunctionPrior):
-        raise ValueError(f"prior is a {type(prior).__name__}, but a name or an object of fpovi.priors is needed")
-    return prior
+    if isinstance(prior, FunctionPrior) or (callable(prior) and is_made_of(prior, *OFFERED)):
+        return prior
+    raise ValueError(
+        f"prior is a {type(prior).__name__}, but a name, an object of fpovi.priors or a function of network and "
+        "likelihood that returns one is needed"
+    )
 
 
 def layer_sizes(shape: tuple[int, ...], hidden: Any, outputs: int) -> tuple[int, ...]:

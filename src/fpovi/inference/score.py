@@ -99,6 +99,13 @@ def only_extra(f: Float[Array, "n B k"], batch: Batch) -> Float[Array, "B 1"]:
     """Compare functions at the extra points alone, for ``function_space(compare=)``.
 
     At labelled points each particle then goes where likelihood and prior lead, as in an ensemble.
+
+    Args:
+        f: values of n particles at all B points of a step, the labelled ones first.
+        batch: the labelled rows.
+
+    Returns:
+        The factor of each point, 0 or 1, ``(B, 1)``.
     """
     return (jnp.arange(f.shape[1]) >= batch.x.shape[0])[:, None].astype(f.dtype)
 
