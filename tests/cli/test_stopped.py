@@ -55,7 +55,7 @@ def test_ctrl_c_before_the_first_checkpoint(data, tmp_path, monkeypatch):
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "learn_encoder", interrupted)
+    monkeypatch.setattr(base, "learn_inputs", interrupted)
     result = call("fit", data, "--target", "y", "--model", tmp_path / "m.fpovi", *LONG)
     assert result.exit_code == 130
     assert result.stderr == "fpovi: stopped; nothing was written\n"

@@ -196,9 +196,10 @@ def _probabilities(predictive: Predictive) -> Float[Array, "B k"]:
 
 def _labels(y: Any) -> NDArray[Any]:
     """Return labels ``(N,)`` that can be told apart, put in order and kept in a file: numbers, booleans or strings."""
-    y = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+    y = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if np.iscomplexobj(y):
         raise ValueError("y holds complex numbers. Complex data not supported")
+    y = column_or_1d(y, warn=True)
     if y.dtype.kind == "O":
         y = _plain_labels(y)
     if y.dtype.kind not in "biufUO":

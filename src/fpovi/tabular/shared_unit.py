@@ -28,7 +28,7 @@ def share_a_range(low: Float[np.ndarray, " d"], high: Float[np.ndarray, " d"], v
         low, high: the smallest and largest value of each column.
         varies: of which columns that is asked.
     """
-    ends = SAME_END * (high.max() - low.min())
+    ends = SAME_END * high.max() - SAME_END * low.min()  # the range itself may overflow
     alike = (low <= low.min() + ends) & (high >= high.max() - ends)
     return len(low) >= MANY and bool(varies.any()) and float(np.mean(alike[varies])) >= MOSTLY
 
