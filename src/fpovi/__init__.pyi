@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+from . import acquisition as acquisition
 from . import augmentation as augmentation
+from . import bandits as bandits
+from . import calibration as calibration
 from . import flows as flows
 from . import inference as inference
 from . import kernels as kernels
@@ -7,6 +10,7 @@ from . import likelihoods as likelihoods
 from . import measurement as measurement
 from . import networks as networks
 from . import priors as priors
+from . import robustness as robustness
 from . import selection as selection
 from ._fast.compile_cache import keep_programs as keep_programs
 from .estimators import BNNClassifier as BNNClassifier
