@@ -11,7 +11,7 @@ The preset ``paper`` has the networks of the paper's released code, its numbers 
 priors and its attack. It differs in how long networks learn: the code takes 1,000 epochs of all 60,000 images in
 batches of 1,000, at a constant rate of 5e-4, and the last of them; here a few epochs in smaller batches, with a rate
 that falls to 0, on 50,000 images, and the other 10,000 choose the epoch. Extra points are a tenth of a batch in both.
-The baselines' prior of weights is the one that held-out images prefer, in place of the code's N(0, 1/n_out).
+The baselines' prior of weights is 100 times as wide as the code's N(0, 1/n_out), under which they learn too little.
 """
 
 from collections.abc import Mapping, Sequence

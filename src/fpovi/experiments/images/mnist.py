@@ -9,9 +9,10 @@ the code counts. One thing is ours: a rate that falls from 3e-3 to 0 in 30 epoch
 
 The preset ``best`` moves the labelled images of every step by up to a pixel, for our best method and its rivals.
 
-Baselines take as many steps on the same images, each with the weight decay, rate and other settings that held-out
-training images prefer: the preset ``tuning`` tries a grid for each, and ``CHOSEN`` has what came out. All are also
-asked about images of another set, which they should know that they know nothing about.
+Baselines take as many steps on the same images. The preset ``tuning`` tries a grid of weight decays, rates and other
+settings for each method by held-out training images. ``CHOSEN`` is from earlier trials by such images, with 1e-3 for
+Bayes by backprop, which had none; no rows of them are kept. All are also asked about images of another set, which they
+should know that they know nothing about.
 """
 
 from collections.abc import Callable, Sequence
@@ -166,7 +167,7 @@ MAKERS: dict[str, Callable[..., Method]] = {
     "bbb": mean_field_method,
     "bbb-mixture": mean_field_method,
 }
-# what held-out images prefer of GRID, by the preset ``tuning``; the paper's prior is as the paper's code has it
+# of each method; the preset ``tuning`` compares them with GRID, and the paper's prior is as the paper's code has it
 CHOSEN: dict[str, Settings] = {
     "f-svgd": {"rate": 3e-3},
     "f-gfsf": {"rate": 3e-3},

@@ -130,7 +130,7 @@ TUNING = {
     **{f"{name}_auroc_entropy": Column(f"AUROC, {name}", more=True) for name in STRANGE},
     "mean_auroc": Column("mean AUROC", more=True),
 }
-# what tells strange held-out images best, of GRID, by the preset ``tuning``
+# from earlier trials by strange held-out images; the preset ``tuning`` compares them with GRID
 CHOSEN: dict[str, Settings] = {"ensemble": {"spread": 100.0}, "f-gfsf": {"std": 1.0, "prior_points": 64}}
 GRID: dict[str, dict[str, tuple[float, ...]]] = {
     "ensemble": {"spread": (1.0, 10.0, 100.0, 1000.0)},
